@@ -112,7 +112,8 @@ def apply_rules(
         before = t.state(["rules"]).get("rules")
         if before == text:
             return 0
-        if before is None and not discovery.rules and not settings.composed:  # there never were any
+        there_are_any = discovery.rules or settings.composed or _aims(settings)
+        if before is None and not there_are_any:  # and there never were
             t.keep({"rules": text})
             return 0
     changed = apply_again(store, discovery, elements, now)
@@ -126,7 +127,14 @@ def mark_of_rules(settings: Settings, rules: Sequence[Rule]) -> bytes:
     said = repr((_MEANING_OF_RULES, [vars(rule) for rule in rules]))
     if settings.composed:
         said += repr([(one.name, one.of) for one in settings.composed])
+    if aims := _aims(settings):
+        said += repr(aims)
     return hashlib.sha256(said.encode()).hexdigest().encode()
+
+
+def _aims(settings: Settings) -> list[tuple[str, str | None, float | None]]:
+    """Return what groups say of what their elements are polled for."""
+    return [(one.match, one.objective, one.target) for one in settings.groups if one.objective or one.target]
 
 
 def apply_again(

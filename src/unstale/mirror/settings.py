@@ -97,13 +97,20 @@ class Composed:
 
 @dataclass(frozen=True)
 class GroupLimit:
-    """What polls of one group must keep to; the first whose pattern matches the name of the group counts."""
+    """What polls of one group must keep to; the first whose pattern matches the name of the group counts.
+
+    Of what its elements are polled for, the first that says it counts, and rules for keys count more.
+    """
 
     match: str = "*"
     spacing: float = 0.0
     """Seconds between the starts of two polls, at least."""
     concurrency: int = 1_000_000
     """Polls at the same time, at most."""
+    objective: str | None = None
+    """What its elements are polled for: see `unstale.policy.terms`."""
+    target: float | None = None
+    """Share of its elements that should be fresh, which the price serves first."""
 
     def matches(self, group: str) -> bool:
         """Tell whether it is about this group."""
@@ -173,6 +180,8 @@ class DiscoveryLimits:
     """Elements of one list that wait for their first poll."""
     pattern: int = 1000
     """Pages found by following links whose addresses differ only in numbers and in values of a query."""
+    poll_share: float = 0.5
+    """Share of the budget for first polls, while polls of others are worth the price."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +211,11 @@ class Replicas:
     """Which of them this one is, from 1 on."""
     count: int = 1
     """How many there are."""
+    budget: str = "own"
+    """``own``: each has what its settings say. ``shared``: mirror.toml said what all have together, and the
+    settings have the part of this one."""
+    addresses: tuple[str, ...] = ()
+    """Where readers reach each of them, in the order of their numbers; empty: nobody is sent to others."""
 
 
 @dataclass(frozen=True)
@@ -338,6 +352,16 @@ class Settings:
         """
         plain = (self.policy, self.order) == ("optimal", "fixed")
         return self.objective if plain else f"{self.objective} {self.policy} {self.order}"
+
+    def aims(self, group: str) -> tuple[str | None, GroupLimit | None]:
+        """Return what elements of a group are polled for, and what promises how many of them are fresh.
+
+        >>> Settings(groups=(GroupLimit("http:*", objective="age"),)).aims("http:example.org")
+        ('age', None)
+        """
+        own = [limit for limit in self.groups if limit.matches(group)]
+        objective = next((one.objective for one in own if one.objective is not None), None)
+        return objective, next((one for one in own if one.target is not None), None)
 
     def limit(self, group: str) -> GroupLimit:
         """Return what polls of a group must keep to.

@@ -155,7 +155,8 @@ class Candidates:
             reach = 0.9 * (_LOOKED_AT_SHARE * self.marked / values) ** (1.0 / growth)
         soon = 0.1 * float(table.learner.half_life.min())
         worked = self._replicas.since(places, table.worked_since(places, end), end)
-        wait = np.clip((np.nan_to_num(reach, nan=1.0) - 1.0) * worked, 0.0, soon)
+        with np.errstate(over="ignore"):  # a poll that is worth next to nothing has a very long way
+            wait = np.clip((np.nan_to_num(reach, nan=1.0) - 1.0) * worked, 0.0, soon)
         wait = table.after(places, np.full(places.size, end), wait) - end
         if self._known.clocks is not None and self._known.timed:
             horizon = min(soon, _LONGEST_LOOK_AHEAD_HOURS * self._known.clocks.rhythms.hour)

@@ -6,9 +6,9 @@ little ahead of time, until the budget is spent; what the last of them is worth 
 
 Everything else is a matter of worth, too. A copy older than its ``max_age`` is worth more than anything. An
 element without a copy is worth all that a poll of it can ever be; so that many new ones do not starve the
-others, they get half of the budget, and the lists that named them take turns (see `ListShares`). What has
-failed, what is out of its window, what was polled less than its ``min_interval`` ago and what is handed out
-already is worth nothing for now.
+others, they get a share of the budget, half unless it is said, and the lists that named them take turns (see
+`ListShares`). What has failed, what is out of its window, what was polled less than its ``min_interval`` ago
+and what is handed out already is worth nothing for now.
 
 No clock, no store: what happens is told, and the time is an argument. The mirror runs this object, with its
 budget and the limits of its groups; `unstale.Learning`, the simulator and the lab play the same one.
@@ -45,7 +45,7 @@ from .poll_outcomes import PollOutcomes
 from .polls_in_turn import PollsInTurn, PollsSeen
 from .polls_on_read import PollsOnRead, askable
 from .promises import Promises
-from .ranking import far_apart, leading_within, turns
+from .ranking import far_apart, lead_after, leading_within, turns
 from .replicas import ReplicaTurns
 from .reserve_price import ReservePrice
 from .terms import Aim
@@ -133,8 +133,10 @@ class LearningPolicy(Generic[AnyLimits_co]):
         self._reserve_price = ReservePrice()
         self.more_wanted = False
         """Whether polls were worth the price when some were chosen last, and got no slot."""
-        self._turn = self._audited = 0
-        """How many more polls others have had than those that are new, or asked for by an audit."""
+        self.new_share = 0.5
+        """Share of the polls for elements without a copy, while others are worth theirs."""
+        self._turn = self._audited = 0.0
+        """By how many polls others have had more than their share than those that are new, or of an audit."""
         self._shares = ListShares(table)
         self.told_times = ToldTimes()
         """How far times of changes are believed that sources tell."""
@@ -544,10 +546,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
         new = np.isnan(self.table["last"][wanted])
         self._shares.chose(chosen[np.isnan(self.table["last"][chosen])])
         if new.any() and not new.all():
-            self._turn += int(np.sum(np.where(np.isnan(self.table["last"][chosen]), -1, 1)))
-        self._audited += (
-            int(np.sum(np.where(np.isin(chosen, asked), -1, 1))) if asked.size else -self._audited
-        )
+            self._turn = lead_after(self._turn, np.isnan(self.table["last"][chosen]), self.new_share)
+        self._audited = lead_after(self._audited, np.isin(chosen, asked)) if asked.size else 0.0
 
     def _readers(self, now: float) -> Places:
         """Return where elements are that readers wait for, as far as their share of the budget goes."""
@@ -580,8 +580,8 @@ class LearningPolicy(Generic[AnyLimits_co]):
     ) -> tuple[Places, Floats]:
         """Return polls in the order in which they should be made, and what they are worth; nan for new ones.
 
-        The best come first, and new ones have every second turn. Of those that must be polled in any case,
-        those that were polled longest ago come first.
+        The best come first, and new ones have their share of the turns. Of those that must be polled in any
+        case, those that were polled longest ago come first.
         """
         table, limits, left = self.table, self.limits, self.limits.left(now, end)
         free = partial(limits.free, now=now, end=end)
@@ -604,6 +604,6 @@ class LearningPolicy(Generic[AnyLimits_co]):
             best[:head] = best[:head][far_apart(polls[best[:head]])]
         if not (new.size and best.size):
             self._turn = 0
-        order = turns(new.size, best.size, self._turn)
+        order = turns(new.size, best.size, self._turn, self.new_share)
         everyone = np.concatenate([new, polls[best]])[order]
         return everyone, np.concatenate([np.full(new.size, np.nan), worths[best]])[order]

@@ -2,8 +2,8 @@
 
 A reader may want a copy that is no older than so much, or so probably fresh. Whoever does not get it from the
 copy that is there asks for a poll. Such polls are worth any price, so it is a share of the budget that limits
-them: it is kept for an hour, and at least for one poll. Limits of groups, windows, back-offs and
-``min_interval`` hold for them as for all polls.
+them: it is kept for an hour, or as long as the reserve of the budget, and at least for one poll. Limits of
+groups, windows, back-offs and ``min_interval`` hold for them as for all polls.
 
 Reference: Cho & Garcia-Molina (1999), section 3, Example 2.
 """
@@ -15,7 +15,7 @@ from math import inf
 from .element_table import ElementTable, Places
 
 _KEPT_SECONDS = 3600.0
-"""Of the share of readers that is not spent, at most."""
+"""Of the share of readers that is not spent, unless more of the budget is kept in reserve."""
 
 
 class PollsOnRead:
@@ -27,9 +27,11 @@ class PollsOnRead:
     (3, [7], [])
     """
 
-    def __init__(self, share: float = 0.0) -> None:
+    def __init__(self, share: float = 0.0, reserve: float = 0.0) -> None:
         self.share = share
         """Of the budget; 0: nobody may ask."""
+        self.kept = max(reserve, _KEPT_SECONDS)
+        """Time for which the share is kept if nobody asks."""
         self._until: dict[int, float] = {}
         self._since: dict[int, float] = {}
         self._paid = -inf
@@ -57,13 +59,13 @@ class PollsOnRead:
         if not self._until:
             return 0
         cost = 1.0 / (self.share * rate)
-        left = now - max(self._paid, now - max(_KEPT_SECONDS, cost))
+        left = now - max(self._paid, now - max(self.kept, cost))
         return int(min(left / cost + 1e-9, 1e9))
 
     def pay(self, count: int, now: float, rate: float) -> None:
         """Pay for polls."""
         cost = 1.0 / (self.share * rate)
-        self._paid = max(self._paid, now - max(_KEPT_SECONDS, cost)) + count * cost
+        self._paid = max(self._paid, now - max(self.kept, cost)) + count * cost
 
 
 def askable(table: ElementTable, places: Places, now: float) -> Places:

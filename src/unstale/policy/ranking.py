@@ -69,16 +69,35 @@ def within_groups(
     return kept
 
 
-def turns(first: int, second: int, lead: int) -> Places:
+def turns(first: int, second: int, lead: float, share: float = 0.5) -> Places:
     """Put two lists, one after the other, in the order of turns as long as there are both.
 
-    The first list begins unless it has had more: its lead is negative then.
+    Parameters
+    ----------
+    first, second
+        How long the lists are.
+    lead
+        By how much others have had more than their share: the first list begins unless that is negative.
+    share
+        Of the first list.
 
     >>> turns(3, 2, 0).tolist(), turns(3, 2, -1).tolist()
     ([0, 3, 1, 4, 2], [3, 0, 4, 1, 2])
+    >>> turns(2, 6, 0, 0.25).tolist()
+    [0, 2, 3, 4, 1, 5, 6, 7]
     """
-    wish = np.concatenate([2 * np.arange(first) + (lead < 0), 2 * np.arange(second) + (lead >= 0)])
-    return np.argsort(wish, kind="stable")
+    had = min(max(lead, share - 1.0), 0.0)
+    before = np.ceil((np.arange(first) * (1.0 - share) - had) / share - 1e-9)
+    return np.argsort(np.concatenate([before - 0.5, np.arange(second)]), kind="stable")
+
+
+def lead_after(lead: float, is_first: NDArray[np.bool_], share: float = 0.5) -> float:
+    """Return the lead that `turns` goes by after these turns.
+
+    >>> lead_after(0.0, np.array([True, False])), lead_after(0.0, np.array([True]), 0.25)
+    (0.0, -0.75)
+    """
+    return float(lead + np.sum(np.where(is_first, share - 1.0, share)))
 
 
 def far_apart(polls: Places) -> Places:

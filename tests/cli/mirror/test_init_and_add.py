@@ -91,6 +91,9 @@ def test_what_is_said_of_an_element_is_kept(run, ask, site):
     assert out == f"Changed 1 element that was there already: {told}.\n"
     out, _ = run("add", site.host + "/a", site.host + "/b", "--weight", "4")
     assert out.startswith("Added 1 element. Changed 1 element that was there already: weight 4.\n")
+    out, _ = run("add", site.host + "/a", "--objective", "currency:6h", "--target", "95%")
+    assert "Changed 1 element that was there already: objective currency:6h, target 95.0%" in out
+    assert ask("explain", site.host + "/a")["element"]["terms"].startswith('["currency:6h", 0.95, ')
     run("add", site.host + "/a", "--weight", "3", "--min-interval", "0")
     out, _ = run("add", site.host + "/a", site.host + "/b", "--weight", "3", "--min-interval", "0")
     assert out == "Changed 1 element of 2 that were there already: weight 3, min_interval 0.\n"

@@ -76,6 +76,7 @@ via = 3
 total = 4
 waiting = 5
 pattern = 6
+poll_share = "20%"
 
 [[group]]
 match = "http:a.example"
@@ -83,6 +84,8 @@ spacing = "5s"
 [[group]]
 match = "sql:*"
 budget = "1/min"
+objective = "missed-updates"
+target = "90%"
 [[group]]
 match = "http:b.example"
 concurrency = 9
@@ -163,6 +166,8 @@ apprise = "json://localhost/${TOKEN}"
 folder = "turns"
 number = 2
 count = 3
+budget = "own"
+addresses = ["http://a.example:8321", "https://b.example/", "http://c.example"]
 
 [hints]
 file = "hints.txt"
@@ -230,7 +235,7 @@ def test_everything_can_be_said(write, monkeypatch):
         ),
         groups=(
             GroupLimit("http:a.example", spacing=5.0, concurrency=polite.concurrency),
-            GroupLimit("sql:*", spacing=60.0),
+            GroupLimit("sql:*", spacing=60.0, objective="missed-updates", target=0.9),
             GroupLimit("http:b.example", spacing=polite.spacing, concurrency=9),
             polite,
         ),
@@ -248,11 +253,13 @@ def test_everything_can_be_said(write, monkeypatch):
             verify=False,
             ca_file="ca.pem",
         ),
-        discovery=DiscoveryLimits(list=1, host=2, via=3, total=4, waiting=5, pattern=6),
+        discovery=DiscoveryLimits(list=1, host=2, via=3, total=4, waiting=5, pattern=6, poll_share=0.2),
         browser=Browser("chromium", 3, 10.0, 1_000_000, 1_000_000_000, 10_000, "logins"),
         composed=(Composed("monthly report", ("shop#orders", "shop#people"), 5.0, "one"),),
         reads=Reads(0.1, 5.0, "header:X-User", 30 * 86400.0, {"billing": 3.0}),
-        replicas=Replicas("turns", 2, 3),
+        replicas=Replicas(
+            "turns", 2, 3, "own", ("http://a.example:8321", "https://b.example", "http://c.example")
+        ),
         databases={"shop": Database("postgresql://me:s3cret@db/shop", 10.0)},
         notify=(
             Notify(webhook="https://example.org/s3cret", secret="s3cret", timeout=5.0),  # noqa: S106
@@ -328,6 +335,16 @@ def test_nothing_said_is_the_default(write):
     assert load(write("\ufeff[mirror]\nkeep = 3\n")).settings == Settings(keep=3)
 
 
+def test_replicas_may_share_one_budget(write):
+    text = (
+        '[mirror]\nbudget = "300/h"\nbytes = "30MB/h"\nmax_rate = "3/s"\n'
+        '[replicas]\nfolder = "x"\nnumber = 1\ncount = 3\n'
+    )
+    own, part = (load(write(text + more)).settings for more in ("", 'budget = "shared"\n'))
+    assert (own.budget, own.byte_budget, own.max_rate) == (300 / 3600, 30e6 / 3600, 3.0)
+    assert (part.budget, part.byte_budget, part.max_rate) == pytest.approx((100 / 3600, 10e6 / 3600, 1.0))
+
+
 def test_paths_are_relative_to_the_file(tmp_path):
     path = tmp_path / "there" / "m.toml"
     path.parent.mkdir()
@@ -368,6 +385,10 @@ MISTAKES = [
     ("rule = [1]", 1, "there can be several [[rule]]"),
     ("[replicas]\nnumber = 1\ncount = 2", 1, "[replicas] folder must be given"),
     ('[replicas]\nfolder = "x"\nnumber = 3\ncount = 2', 3, "number must be from 1 to 2, the count; it is 3"),
+    ('[replicas]\nfolder = "x"\nnumber = 1\ncount = 2\nbudget = "shared"', 5, "needs a budget to share"),
+    ('[replicas]\nfolder = "x"\nnumber = 1\ncount = 2\naddresses = ["http://a"]', 5, "must be 2, one for"),
+    ('[replicas]\naddresses = ["a.example"]', 2, "an address that begins with https:// or http://"),
+    ('[replicas]\naddresses = ["http://me:pw@a"]', 2, "addresses without logins and queries"),
     # quantities
     ('[[rule]]\n[[rule]]\nmax_age = "soon"', 3, "[[rule]] max_age must be a time, such as 90s,"),
     ('[[rule]]\nmax_age = "soon"', 2, "2 weeks or \"none\"; it is 'soon'"),
@@ -387,6 +408,8 @@ MISTAKES = [
     ('[mirror]\ncontact = "me"', 2, "[mirror] contact must be where you can be reached"),
     ("[http]\nmax_ratio = 0.5", 2, "[http] max_ratio must be a number from 1 to 1e9"),
     ('[http]\nverify = "yes"', 2, "[http] verify must be true or false; it is 'yes'"),
+    ("[discovery]\npoll_share = 1", 2, "[discovery] poll_share must be a share between 0% and 100%"),
+    ('[[group]]\nmatch = "a"\nobjective = "fresh"', 3, "[[group]] objective must be one of freshness, age"),
     ("[[rule]]\nweight = -1", 2, "[[rule]] weight must be a number from 0 to 1e100, such as 2.5; it is -1"),
     ("[[rule]]\nweight = nan", 2, "[[rule]] weight must be a number"),
     ("[[rule]]\njitter = 2", 2, "[[rule]] jitter must be a share between 0% and 100%"),
@@ -537,11 +560,12 @@ def loaded_or_refused(path):
     assert "\n" not in told
 
 
+@pytest.mark.parametrize("kind", ["rule", "group"])
 @pytest.mark.parametrize("aim", ['target = "90 %"', 'objective = "age"'])
-def test_a_policy_without_objective_takes_no_rules_with_one(tmp_path, aim):
+def test_a_policy_without_objective_takes_no_rules_with_one(tmp_path, aim, kind):
     path = tmp_path / "mirror.toml"
-    path.write_text(f'[mirror]\npolicy = "uniform"\n[[rule]]\nmatch = "*"\n{aim}\n')
-    with pytest.raises(InvalidInput, match=r"mirror.toml, line 5: \[\[rule\]\] .* looks at no objective"):
+    path.write_text(f'[mirror]\npolicy = "uniform"\n[[{kind}]]\nmatch = "*"\n{aim}\n')
+    with pytest.raises(InvalidInput, match=rf"mirror.toml, line 5: \[\[{kind}\]\] .* looks at no objective"):
         load(path)
 
 

@@ -17,6 +17,7 @@ from unstale.mirror.engine.planner import Planner
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import DiscoveryLimits, GroupLimit, Settings
 from unstale.mirror.source import New
+from unstale.planning import plan_within
 
 from .worlds import DAY, START, World
 
@@ -140,6 +141,9 @@ def test_all_that_a_root_leads_to_is_limited(tmp_path, site):
     assert any("set via below [discovery]" in words for words in trouble)
 
 
+PAGE_BYTES = 1000
+
+
 class LinkedPages(World):
     """Pages that link to others; a page is named by its number."""
 
@@ -152,7 +156,7 @@ class LinkedPages(World):
         version = np.searchsorted(self.changes[number], (self.clock.now() - START) / DAY)
         found = await super().poll(known, terms)
         linked = tuple(New(f"http://s.example/{one}", "http") for one in self.links[number])
-        return replace(found, body=f"{version}".encode(), discovered=linked)
+        return replace(found, body=f"{number} {version}".encode().ljust(PAGE_BYTES), discovered=linked)
 
 
 def even(changes, frequencies, days, warm):
@@ -167,10 +171,8 @@ def even(changes, frequencies, days, warm):
     return found
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_site_is_found_by_its_links_and_as_fresh_as_the_plan_by_page_rank(tmp_path, seed):
-    count, days, warm = 60, 40.0, 14.0
+def linked_site(folder, seed, *, count=60, days=40.0, warm=14.0, space=None):
+    """Follow the links of a site; return rates, changes, ranks, freshness and states of pages."""
     rng = np.random.default_rng(seed)
     rates = rng.gamma(1.0, 1.0, count) + 0.02
     changes = [np.sort(rng.uniform(0.0, days, rng.poisson(rate * days))) for rate in rates]
@@ -178,23 +180,48 @@ def test_a_site_is_found_by_its_links_and_as_fresh_as_the_plan_by_page_rank(tmp_
     clock = SimulatedClock(START)
     world = LinkedPages(clock, changes, links)
     settings = Settings(
-        budget=count / DAY, groups=(GroupLimit("*", concurrency=1000),), importance="links", reserve=DAY
-    )
+        budget=count / DAY, groups=(GroupLimit("*", concurrency=1000),), importance="links", reserve=DAY,
+        space=space,
+    )  # fmt: skip
     with Mirror(
-        tmp_path / "mirror.db", settings=settings, clock=clock, sources={"http": world}, tick=7200.0
+        folder / "mirror.db", settings=settings, clock=clock, sources={"http": world}, tick=7200.0
     ) as mirror:
         mirror.add("http://s.example/0", source="http")
         mirror.run(START + days * DAY)
-        keys = {element.key for element in mirror.elements()}
-    assert keys == {f"http://s.example/{i}" for i in range(count)}
+        states = {element.key: element.state for element in mirror.elements()}
+    assert states.keys() == {f"http://s.example/{i}" for i in range(count)}
     pages = np.repeat(np.arange(count), [len(own) for own in links])
     _, ranks = page_rank(pages, np.concatenate(links).astype(np.int64))
-    expected = even(changes, plan(rates, float(count), weights=ranks).frequencies, days, warm)
     at = np.linspace(warm, days, 6000, endpoint=False)
-    got = np.empty(count)
-    for i in range(count):
+    got, kept = (
+        np.zeros(count),
+        np.array([states[f"http://s.example/{i}"] != "dropped" for i in range(count)]),
+    )
+    for i in np.flatnonzero(kept).tolist():
         polls = (np.array(world.times(f"http://s.example/{i}")) - START) / DAY
         last = polls[np.searchsorted(polls, at, "right") - 1]
         got[i] = (np.searchsorted(changes[i], at) == np.searchsorted(changes[i], last)).mean()
+    return rates, changes, ranks, got, kept
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_site_is_found_by_its_links_and_as_fresh_as_the_plan_by_page_rank(tmp_path, seed):
+    rates, changes, ranks, got, _ = linked_site(tmp_path, seed)
+    expected = even(changes, plan(rates, float(rates.size), weights=ranks).frequencies, 40.0, 14.0)
     assert np.average(got, weights=ranks) == pytest.approx(np.average(expected, weights=ranks), abs=0.02)
     assert np.average(got, weights=ranks) > got.mean() + 0.02  # what is linked to is fresher
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2])
+def test_with_room_for_some_pages_those_stay_that_matter_most(tmp_path, seed):
+    """By links and by how often they change: as the best plan for so much room says."""
+    rates, changes, ranks, got, kept = linked_site(tmp_path, seed, space=30 * PAGE_BYTES)
+    best = plan_within(
+        rates, float(rates.size), room=np.full(rates.size, PAGE_BYTES), space=30 * PAGE_BYTES, weights=ranks
+    )
+    expected = even(changes, best.frequencies, 40.0, 14.0)
+    assert np.average(got, weights=ranks) == pytest.approx(np.average(expected, weights=ranks), abs=0.02)
+    assert kept.sum() <= 30
+    assert ranks[kept].mean() > 1.3 * ranks[~kept].mean()

@@ -1,15 +1,17 @@
 """Objectives, policies and orders of mirrors, and targets: the real loop does as well as the plan says."""
 
 from itertools import pairwise
+from math import nan
 
 import numpy as np
 import pytest
 from scipy.optimize import brentq
 
 from unstale import InvalidInput, budget_for, plan
-from unstale.mirror.settings import Rule
+from unstale.mirror.settings import GroupLimit, Rule
 from unstale.objectives import Fading, SourcePenalty, currency
 from unstale.penalties import named, scaled
+from unstale.policy.terms import ElementTerms
 
 from .worlds import DAY, START, add, evenly_polled, make, run
 
@@ -164,8 +166,81 @@ def test_a_policy_without_objective_takes_no_targets(tmp_path):
     for rule in (Rule("*", target=0.9), Rule("*", objective="age")):
         with pytest.raises(InvalidInput, match="policy 'uniform' looks at no objective, and the rule for"):
             make(tmp_path, policy="uniform", rules=(rule,))
+    with pytest.raises(InvalidInput, match=r"and the group for '\*' has a target"):
+        make(tmp_path, policy="uniform", groups=(GroupLimit("*", target=0.9),))
     with pytest.raises(InvalidInput, match="order must be one of fixed, random, purely-random"):
         make(tmp_path, order="shuffled")
+
+
+def terms_of(mirror, key):
+    """Return what is said of an element: its objective, target, and what promises that."""
+    return ElementTerms.read(mirror.find(f"python:{key}").terms)[:3]
+
+
+def test_an_element_a_pattern_and_a_group_may_have_an_objective_and_a_target(tmp_path):
+    groups = (GroupLimit("group:a", target=0.8), GroupLimit("group:*", objective="age", target=0.7))
+    mirror, _ = make(tmp_path, groups=groups)
+    with mirror:
+        add(mirror, "a/1", "b/1", "b/own")
+        add(mirror, "a/2", objective="harmonic", target=0.6)
+        assert terms_of(mirror, "a/1") == ("age", 0.8, "group:a")
+        assert terms_of(mirror, "a/2") == ("harmonic", 0.6, "python:a/2")
+        assert terms_of(mirror, "b/1") == ("age", 0.7, "group:*")
+    rules = (Rule("*own", objective="freshness", target=0.9),)
+    mirror, _ = make(tmp_path, groups=groups, rules=rules)
+    with mirror:
+        assert mirror.apply_rules() == 1
+        assert terms_of(mirror, "b/own") == ("freshness", 0.9, "*own")
+        assert terms_of(mirror, "b/1") == ("age", 0.7, "group:*")
+    mirror, _ = make(tmp_path)
+    with mirror:
+        assert mirror.apply_rules() == 3
+        assert terms_of(mirror, "b/own") == pytest.approx(("", nan, ""), nan_ok=True)
+
+
+def test_the_budget_that_max_age_needs_is_told(tmp_path):
+    mirror, _ = make(tmp_path, budget=10 / DAY, rules=(Rule("python:a/*", max_age=DAY / 4),))
+    with mirror:
+        add(mirror, "a/1", "a/2", "b/1")
+        assert not mirror.status().trouble
+        add(mirror, "a/3", "a/4")
+        (told,) = mirror.status().trouble
+    assert "max_age of 4 elements is out of reach: it needs 16 polls a day, and the budget has" in told
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        "missed-updates",
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in (*COSTS, "freshness", "decay:6h", "missed:log(1+x):1h")
+            if name != "missed-updates"
+        ),
+    ],
+)
+def test_under_each_objective_what_is_said_of_copies_is_true(tmp_path, objective):
+    """P(fresh) is a promise whatever the budget is spent for: by planned polls, and by an audit."""
+    _, content = world_of(rates_of(5, 20), 5)
+    mirror, _ = make(
+        tmp_path, tick=7200.0, content=content, budget=20 / DAY, reserve=DAY, objective=objective
+    )
+    with mirror:
+        add(mirror, *(key.removeprefix("python:") for key in content))
+        run(mirror, 14.0 * DAY)
+        polls = [poll for poll in mirror.polls(limit=200) if poll.outcome in {"changed", "unchanged"}]
+        explained = mirror.explain("python:a/1")
+        status, shown = mirror.status(), mirror.what_if(points=3)
+        audit = mirror.audit(20, seed=1)
+    said, seen = zip(*((poll.predicted, poll.outcome == "unchanged") for poll in polls), strict=True)
+    assert np.mean(seen) == pytest.approx(np.mean(said), abs=0.06)  # 200 polls: 1.8 of their errors
+    assert audit.sample == 20
+    assert audit.agrees
+    assert explained.worth >= 0
+    assert explained.polled_for.get("objective", "freshness") == objective
+    assert status.price > 0
+    assert shown.objective == objective
+    assert (np.diff(shown.optimal if objective != "freshness" else -shown.optimal) < 0).all()
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from unstale import plan
 from unstale.mirror.settings import Reads
 
-from .worlds import DAY, START, add, make
+from .worlds import DAY, START, add, evenly_polled, make
 
 
 def played(folder, share, *, asks, days=2.5, **given):
@@ -41,10 +42,52 @@ def test_readers_get_their_polls_at_once_and_the_budget_holds(tmp_path):
     assert np.count_nonzero(times > DAY) <= 1.01 * 100 * 1.5 + 100
 
 
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
+def test_others_lose_what_readers_take_and_no_more(tmp_path, seed):
+    """Copies are as fresh as by the best plan for the rest of the budget, and by the polls of readers."""
+    count, days, warm, asked = 40, 30.0, 10.0, 3.0
+    rng = np.random.default_rng(seed)
+    rates = rng.gamma(1.0, 1.0, count) + 0.02
+    changes = [np.sort(rng.uniform(0.0, days, rng.poisson(rate * days))) for rate in rates]
+    content = {
+        f"python:g/{i}": lambda now, i=i: str(np.searchsorted(changes[i], (now - START) / DAY)).encode()
+        for i in range(count)
+    }
+    mirror, world = make(
+        tmp_path, content=content, budget=count / DAY, reserve=DAY, tick=3600.0,
+        reads=Reads(poll_share=0.1, wait=7200.0),
+    )  # fmt: skip
+    asks = sorted(zip(rng.uniform(0.0, days, int(asked * days)), rng.integers(0, count, 200), strict=False))
+    wishes = list(asks)
+    with mirror:
+        add(mirror, *(f"g/{i}" for i in range(count)))
+
+        def ask(_event):
+            while wishes and START + wishes[0][0] * DAY <= mirror.clock.now():
+                element = mirror.find(f"python:g/{wishes.pop(0)[1]}")
+                with mirror.store.begin() as t:
+                    t.edit([("read", element.id, mirror.clock.now(), "")])
+
+        mirror.run(START + days * DAY, on_event=ask)
+    assert len(world.polls) >= 0.96 * count * days
+    at, fresh, late = np.linspace(warm, days, 5000, endpoint=False), [], []
+    for i in range(count):
+        polls = (np.array(world.times(f"python:g/{i}")) - START) / DAY
+        last = polls[np.searchsorted(polls, at, "right") - 1]
+        fresh.append((np.searchsorted(changes[i], at) == np.searchsorted(changes[i], last)).mean())
+        moments = np.array([moment for moment, which in asks if which == i and warm < moment < days - 0.2])
+        late += (np.append(polls, days)[np.searchsorted(polls, moments)] - moments).tolist()
+    rest = plan(rates, count - asked).frequencies
+    expected = np.mean([one.mean() for one in evenly_polled(changes, rest, days, warm)])
+    assert np.mean(fresh) == pytest.approx(expected, abs=0.02)
+    assert np.mean(np.array(late) < 2.5 / 24) > 0.95
+
+
 def test_readers_get_no_more_than_their_share(tmp_path):
     asks = (DAY + np.arange(0.0, DAY, 900.0)).tolist()  # 96 a day
     _, waits = played(tmp_path, 0.1, asks=asks)
-    assert np.count_nonzero(waits <= 700.0) == pytest.approx(10, abs=8)  # and some that were due anyway
+    # The share of this day, and that of the day before, which nobody has asked for; and some that were due.
+    assert np.count_nonzero(waits <= 700.0) == pytest.approx(20, abs=8)
 
 
 def test_without_a_share_nobody_is_polled_on_read(tmp_path):

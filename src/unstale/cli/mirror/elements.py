@@ -97,6 +97,12 @@ def _jitter(name: str, text: str) -> float:
     return 0.0 if text.strip() in {"0", "0%"} else quantities.share(name, text)
 
 
+def _objective(name: str, text: str) -> str:
+    from unstale.mirror.config.values import objective
+
+    return objective(name, text)
+
+
 def _windows(name: str, text: str) -> str:
     from unstale.mirror.config.values import when
 
@@ -126,6 +132,12 @@ def _windows(name: str, text: str) -> str:
 @click.option("--jitter", type=Quantity("SHARE", _jitter), help="Vary intervals at random by up to: 10%.")
 @click.option(
     "--windows", type=Quantity("WHEN", _windows), help='Poll only then: "mon-fri 22:00-06:00 Europe/Berlin".'
+)
+@click.option(
+    "--objective", type=Quantity("NAME", _objective), help="What they are polled for: age, currency:6h, ..."
+)
+@click.option(
+    "--target", type=Quantity("SHARE", quantities.share), help="How probably each should be fresh: 95%."
 )
 @click.option("--group", metavar="NAME", help="Whose limits they share.  [default: host, database or place]")
 @click.option(
@@ -284,7 +296,7 @@ def _shown(name: str, value: object) -> str:
         if name == "min_interval" and not value:
             return "0"
         times = dict.fromkeys(("max_age", "min_interval", "keep_for"), quantities.show_duration)
-        show = {**times, "jitter": quantities.show_share}
+        show = {**times, "jitter": quantities.show_share, "target": quantities.show_share}
         return show.get(name, quantities.show_number)(value)
     if value is None:
         return "as listed"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import formatdate, parsedate_to_datetime
@@ -24,6 +24,7 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from starlette.responses import StreamingResponse
 
 from unstale.dashboard.copy_freshness import CopyFreshness, FreshnessEstimator
+from unstale.dashboard.freshest_replica import FreshestReplica
 from unstale.dashboard.mirror_gateway import MirrorGateway
 from unstale.dashboard.poll_on_read import ON_READ, PollsForReaders, ReadersWish
 from unstale.errors import InvalidInput
@@ -68,10 +69,12 @@ def router(gateway: MirrorGateway) -> APIRouter:
         on416="The copy does not have these bytes.",
     )
     polls = PollsForReaders(gateway)
+    replicas = FreshestReplica(gateway.mirror.settings.replicas)
     statuses: dict[int | str, dict[str, Any]] = {
         200: {"description": "The copy, with its own content type.", "content": {"*/*": {}}},
         206: {"description": "Some bytes of it.", "content": {"*/*": {}}},
         304: {"description": "It is the one that you have."},
+        307: {"description": "Another replica has polled it later, and is there."},
     }
 
     async def copy(request: Request) -> Response:
@@ -86,6 +89,9 @@ def router(gateway: MirrorGateway) -> APIRouter:
         limits and the share of the budget that `[reads] poll_share` gives; `X-Unstale-On-Read` says what
         came of it: `fresh enough`, an outcome (`changed`, `unchanged`, ...), `not in time`, `too many wait`,
         `nobody polls` or `off`. The other headers tell the truth about what is returned in any case.
+
+        If the mirror has replicas, and `[replicas] addresses` says where they are, a request for a copy that
+        another of them has polled later is sent there.
         """
         if request.headers.get("sec-fetch-dest") in _PARTS_OF_PAGES:
             raise HTTPException(403, "a copy is no part of a page")
@@ -95,16 +101,12 @@ def router(gateway: MirrorGateway) -> APIRouter:
         served = recent.get(wanted)
         told: dict[str, str] = {}
         if served is None:
-            try:
-                served = await gateway.do(partial(_look, wanted=wanted, estimator=estimator))
-            except _Dropped as dropped:  # a reader wants it: that counts, and may bring it back
-                gateway.read(dropped.element.id, await gateway.reader_of(request))
-                told = {ON_READ: await polls.poll(dropped.element.id)}
-                try:
-                    served = await gateway.do(partial(_look, wanted=wanted, estimator=estimator))
-                except _Dropped:
-                    raise HTTPException(404, dropped.words(told[ON_READ]), told) from None
+            look = partial(_look, wanted=wanted, estimator=estimator)
+            served, told = await _looked(gateway, request, look, polls)
             recent.put(wanted, served)
+        elsewhere = partial(_elsewhere, request=request, replicas=replicas, served=served)
+        if (there := await gateway.do(elsewhere)) is not None:
+            return Response(status_code=307, headers={"Location": f"{there}{_path(request)}"} | told)
         if not told and wish is not None and served.version.id == served.element.version:
             since = gateway.mirror.clock.now() - served.element.last
             if wish.met(since, served.freshness.fresh):
@@ -165,6 +167,42 @@ def _wanted(request: Request) -> _Wanted:
         return bare
     whole: _Wanted = ((f"{given}?{query}", None), (f"{unquote(given)}?{unquote(query)}", None))
     return whole if version is None else (*whole, *bare)
+
+
+async def _looked(
+    gateway: MirrorGateway, request: Request, look: Callable[[Mirror], _Served], polls: PollsForReaders
+) -> tuple[_Served, dict[str, str]]:
+    """Return what is to be served, and what came of a poll for this reader if the copy had been dropped."""
+    try:
+        return await gateway.do(look), {}
+    except _Dropped as dropped:  # a reader wants it: that counts, and may bring it back
+        gateway.read(dropped.element.id, await gateway.reader_of(request))
+        told = {ON_READ: await polls.poll(dropped.element.id)}
+        try:
+            return await gateway.do(look), told
+        except _Dropped:
+            raise HTTPException(404, dropped.words(told[ON_READ]), told) from None
+
+
+def _path(request: Request) -> str:
+    """Return path and query of a request, as they came."""
+    raw = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
+    query = request.scope["query_string"].decode("latin-1")
+    return raw.partition(b"?")[0].decode("latin-1") + (f"?{query}" if query else "")
+
+
+def _elsewhere(mirror: Mirror, request: Request, replicas: FreshestReplica, served: _Served) -> str | None:
+    """Return the address of the replica that has polled a copy later; None if none has.
+
+    Of versions each replica has its own. What is served may have been read a moment ago: what is recorded now
+    counts, or two would send readers in circles.
+    """
+    element, now = served.element, mirror.clock.now()
+    if _version(request.scope["query_string"].decode("latin-1")) is not None:
+        return None
+    if replicas.address(element.key, element.last, now) is None:
+        return None
+    return replicas.address(element.key, mirror.numbered(element.id).last, now)
 
 
 def _version(query: str) -> int | None:

@@ -182,13 +182,15 @@ class _ConfigReader:
             reads=Reads(**self._section("reads")),
             replicas=self._replicas(),
             composed=tuple(self._composed()),
-            groups=tuple(self._groups()),
+            groups=tuple(self._groups(mirror.get("policy", "optimal"))),
             rules=tuple(self._rules(mirror.get("policy", "optimal"))),
             databases=self._databases(),
             notify=tuple(self._notify()),
             hint_file=self._section("hints").get("file"),
         )
         where = copies if copies is None or "://" in copies else Path(copies)
+        if settings.replicas.budget == "shared":
+            settings = self._part_of_replica(settings)
         return Config(settings, store, where, self.path, self.lines)
 
     def _replicas(self) -> Replicas:
@@ -204,7 +206,25 @@ class _ConfigReader:
                 ("replicas", "number"),
                 f"[replicas] number must be from 1 to {said['count']}, the count; it is {said['number']}",
             )
+        there = said.get("addresses", ())
+        if there and len(there) != said["count"]:
+            self._fail(
+                ("replicas", "addresses"),
+                f"[replicas] addresses must be {said['count']}, one for each replica; there are {len(there)}",
+            )
         return Replicas(**said)
+
+    def _part_of_replica(self, settings: Settings) -> Settings:
+        """Return settings with the part that one replica has of a budget that is for all of them."""
+        count, all_of_it = settings.replicas.count, (settings.budget, settings.byte_budget)
+        if all_of_it == (None, None):
+            self._fail(
+                ("replicas", "budget"),
+                '[replicas] budget = "shared" needs a budget to share: budget or bytes below [mirror]',
+            )
+        polls, size = (None if one is None else one / count for one in all_of_it)
+        fastest = None if settings.max_rate is None else settings.max_rate / count
+        return replace(settings, budget=polls, byte_budget=size, max_rate=fastest)
 
     def _fail(self, toml_path: TomlPath, complaint: str) -> NoReturn:
         line = None
@@ -295,7 +315,7 @@ class _ConfigReader:
         except RuntimeError:
             self._fail(toml_path, f"{heading} {toml_path[-1]}: there is no home folder for ~")
 
-    def _groups(self) -> list[GroupLimit]:
+    def _groups(self, policy: str) -> list[GroupLimit]:
         limits = []
         for toml_path, got in self._many("group"):
             if "budget" in got:
@@ -304,7 +324,9 @@ class _ConfigReader:
                 got["spacing"] = 1.0 / got.pop("budget")
             # A section that sets one limit of pages keeps the default of the other.
             pages = got.get("match", "*").startswith(("http:", "*", "?", "["))
-            limits.append(replace(_DEFAULT_PAGE_LIMIT if pages else GroupLimit(), **({"match": "*"} | got)))
+            limit = replace(_DEFAULT_PAGE_LIMIT if pages else GroupLimit(), **({"match": "*"} | got))
+            self._check_aim(toml_path, "[[group]]", limit, policy)
+            limits.append(limit)
         return [*limits, *Settings().groups]
 
     def _rules(self, policy: str) -> list[Rule]:
@@ -331,17 +353,17 @@ class _ConfigReader:
                     'match = "*" for all',
                 )
             rule = Rule(**got, options=plain | given)
-            self._check_aim(toml_path, rule, policy)
+            self._check_aim(toml_path, "[[rule]]", rule, policy)
             rules.append(rule)
         return rules
 
-    def _check_aim(self, toml_path: TomlPath, rule: Rule, policy: str) -> None:
-        """Refuse what a rule wants of elements where the policy looks at nothing of the kind."""
+    def _check_aim(self, toml_path: TomlPath, heading: str, said: Rule | GroupLimit, policy: str) -> None:
+        """Refuse what is wanted of elements where the policy looks at nothing of the kind."""
         for name in ("target", "objective"):
-            if policy != "optimal" and getattr(rule, name) is not None:
+            if policy != "optimal" and getattr(said, name) is not None:
                 self._fail(
                     (*toml_path, name),
-                    f'[[rule]] {name} is for policy = "optimal": {policy!r} looks at no objective',
+                    f'{heading} {name} is for policy = "optimal": {policy!r} looks at no objective',
                 )
 
     def _check_options(self, toml_path: TomlPath, options: dict[str, Any]) -> None:

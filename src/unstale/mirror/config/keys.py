@@ -151,6 +151,10 @@ _GROUP = (
         "Polls at the same time, at most."),
     Key("budget", values.poll_flow, "none", '"1000/day"',
         "Polls per time, at most: another way to say `spacing`."),
+    Key("objective", values.objective, "that of `[mirror]`", '"age"',
+        "What elements of these groups are polled for, unless a rule says it of their keys."),
+    Key("target", values.inner_share, "none", '"95%"',
+        "Share of the elements of these groups that should be fresh, likewise."),
 )  # fmt: skip
 
 _RULE = (
@@ -159,7 +163,7 @@ _RULE = (
     Key("weight", values.weight, "1", "5", "How much freshness of these elements matters."),
     Key("objective", values.objective, "that of `[mirror]`", '"age"',
         "What these elements are polled for, at the one price for all."),
-    Key("target", values.target, "none", '"95%"',
+    Key("target", values.inner_share, "none", '"95%"',
         "Share of these elements that should be fresh. The price serves it first; `unstale status` says if "
         "the budget cannot, and which could."),
     Key("max_age", values.span(endless="none"), '"none"', '"6h"',
@@ -278,6 +282,9 @@ _DISCOVERY = (
     Key("pattern", values.count(1), "1000", "100",
         "Pages found by following links whose addresses differ only in numbers and in values of a query: "
         "calendars and the like have no end."),
+    Key("poll_share", values.inner_share, '"50%"', '"20%"',
+        "Share of the budget for first polls of elements, while polls of others are worth the price. What "
+        "others leave is for first polls, too."),
 )  # fmt: skip
 
 _COMPOSED = (
@@ -308,6 +315,14 @@ _REPLICAS = (
         "A folder that all replicas see: each writes down there which elements it has polled.", path=True),
     Key("number", values.count(1, 100), "must be given", "1", "Which of the replicas this mirror is."),
     Key("count", values.count(1, 100), "must be given", "2", "How many replicas there are."),
+    Key("budget", values.choice("own", "shared"), '"own"', '"shared"',
+        "Whether each replica has a budget of its own, or `budget`, `bytes` and `max_rate` below `[mirror]` "
+        "are what all of them have together: each spends an equal part then, and that of one that is gone is "
+        "not spent by others."),
+    Key("addresses", values.addresses_of_replicas, "none",
+        '["http://a.internal:8321", "http://b.internal:8321"]',
+        "Where readers reach `unstale serve` of each replica, in the order of their numbers. Then readers "
+        "may ask any: who asks for a copy that another has polled later is sent there (307)."),
 )  # fmt: skip
 
 _DATABASE = (
@@ -369,8 +384,9 @@ SECTIONS = (
     Section(
         "group",
         "[[group]]",
-        "What polls of a group of elements must keep to; as many as you like. The first whose `match` fits "
-        "the name of a group counts. Groups of pages that none fits have a poll each second, two at a time.",
+        "What polls of a group of elements must keep to, and are for; as many as you like. The first whose "
+        "`match` fits the name of a group counts, of `objective` and `target` the first that says it. Groups "
+        "of pages that none fits have a poll each second, two at a time.",
         _GROUP,
         many=True,
     ),
@@ -402,8 +418,8 @@ SECTIONS = (
     Section(
         "replicas",
         "[replicas]",
-        "Several mirrors of the same elements that take turns, each with its own store and budget: together "
-        "they are as fresh as one mirror with all budgets, for readers that ask the freshest.",
+        "Several mirrors of the same elements that take turns, each with its own store: together they are as "
+        "fresh as one mirror with all budgets, for readers that get the freshest copy.",
         _REPLICAS,
     ),
     Section(

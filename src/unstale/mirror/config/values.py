@@ -110,8 +110,8 @@ def objective(name: str, value: object) -> str:
     return value
 
 
-def target(name: str, value: object) -> float:
-    """Read a share below 1 that should be fresh."""
+def inner_share(name: str, value: object) -> float:
+    """Read a share that is more than nothing and less than all."""
     rule = "a share between 0% and 100%, such as 95% or 0.95"
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         _reject(name, rule, value)
@@ -309,6 +309,16 @@ def address(name: str, value: object) -> str:
     if not re.fullmatch(r"https?://[^\s/]\S*", got) or not named:
         _reject(name, "an address that begins with https:// or http://", value, hidden=True)
     return got
+
+
+def addresses_of_replicas(name: str, value: object) -> tuple[str, ...]:
+    """Read where readers reach replicas: addresses of the web, which are shown to readers."""
+    if not isinstance(value, list) or not value:
+        _reject(name, 'a list of addresses, such as ["http://a.internal:8321"]', value)
+    found = tuple(address(name, one).rstrip("/") for one in value)
+    if any(urlsplit(one).username or urlsplit(one).query or not one.isascii() for one in found):
+        _reject(name, "addresses without logins and queries: readers see them", value, hidden=True)
+    return found
 
 
 def headers(name: str, value: object) -> dict[str, str]:

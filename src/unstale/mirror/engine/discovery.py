@@ -123,8 +123,13 @@ class Discovery:
         group = values.pop("group") or source.group(key, options)
         objective, target = values.pop("objective"), values.pop("target")
         keep_for = float(values.pop("keep_for") or inf)
+        for_group, promising = self._settings.aims(group)
+        objective = objective or for_group or ""
         if target is not None:
             promised = key if said.get("target") is not None else promised
+        elif promising is not None:
+            target, promised = promising.target, promising.match
+        if target is not None:
             terms = ElementTerms(objective, float(target), promised)
         else:
             terms = ElementTerms(objective)

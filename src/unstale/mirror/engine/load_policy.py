@@ -20,6 +20,7 @@ from unstale.mirror.store.contract import Group, Transaction
 from unstale.policy import Channels, ElementTable, LearningPolicy, RateLimits
 from unstale.policy.class_clocks import ClassClocks
 from unstale.policy.element_table import AWAY, GONE, REMOVED
+from unstale.policy.polls_on_read import PollsOnRead
 from unstale.policy.terms import aim_of
 
 from .planner_state import PlannerState
@@ -79,7 +80,8 @@ def new_policy(
     policy.known.errors.resume(before.levels or {})
     policy.known.recalibration.resume(before.levels or {})
     policy.replicas.number, policy.replicas.count = settings.replicas.number, settings.replicas.count
-    policy.on_read.share = settings.reads.poll_share
+    policy.on_read = PollsOnRead(settings.reads.poll_share, settings.reserve)
+    policy.new_share = settings.discovery.poll_share
     policy.composed.weights = {one.name: one.weight for one in settings.composed}
     policy.composed.one_suffices = {one.name for one in settings.composed if one.needs == "one"}
     return policy

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,14 +66,52 @@ def _last_time(path: Path) -> float:
 
 
 @dataclass
+class ReplicaLog:
+    """Reads what other replicas tell, each time from where it has stopped."""
+
+    replicas: Replicas
+    _read: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """File and place up to which each has been read."""
+
+    def news(self) -> Iterator[tuple[int, dict[str, float]]]:
+        """Yield numbers of replicas, with the last poll of each key that they have told of since."""
+        for number in range(1, self.replicas.count + 1):
+            while number != self.replicas.number and (polls := self._some(number)) is not None:
+                yield number, polls
+
+    def _some(self, number: int) -> dict[str, float] | None:
+        """Read some lines of a replica; None if there are none."""
+        path = file_of(self.replicas, number)
+        if not path.is_file():
+            return None
+        there, (file, start) = path.stat(), self._read.get(number, (0, 0))
+        if file != there.st_ino or there.st_size < start:
+            start = 0
+        with path.open("rb") as stream:
+            stream.seek(start)
+            block = stream.read(_BYTES_AT_ONCE)
+        whole = block.rfind(b"\n") + 1
+        self._read[number] = there.st_ino, start + whole
+        polls: dict[str, float] = {}
+        for line in block[:whole].splitlines():
+            key, time = _poll(line)
+            if key:
+                polls[key] = max(time, polls.get(key, -math.inf))
+        return polls if whole else None
+
+
+@dataclass
 class ReplicaFiles:
     """Tells other replicas of polls, and reads of theirs."""
 
     replicas: Replicas
     _policy: MirrorPolicy | None = None
     """The one that has heard of what was read."""
-    _read: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """File and place up to which each has been read."""
+    _log: ReplicaLog = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin at the beginning of what others have told."""
+        self._log = ReplicaLog(self.replicas)
 
     def tell(self, finished: Sequence[Finished]) -> None:
         """Append polls that saw something."""
@@ -97,35 +135,13 @@ class ReplicaFiles:
         if self.replicas.count == 1:
             return
         if policy is not self._policy:
-            self._policy, self._read = policy, {}
-        for number in range(1, self.replicas.count + 1):
-            if number != self.replicas.number:
-                while self._hear_some(number, policy, t, now):
-                    pass
-
-    def _hear_some(self, number: int, policy: MirrorPolicy, t: Transaction, now: float) -> bool:
-        """Read some lines of a replica; tell whether there may be more."""
-        path = file_of(self.replicas, number)
-        if not path.is_file():
-            return False
-        there, (file, start) = path.stat(), self._read.get(number, (0, 0))
-        if file != there.st_ino or there.st_size < start:
-            start = 0
-        with path.open("rb") as stream:
-            stream.seek(start)
-            block = stream.read(_BYTES_AT_ONCE)
-        whole = block.rfind(b"\n") + 1
-        self._read[number] = there.st_ino, start + whole
-        polls: dict[str, float] = {}
-        for line in block[:whole].splitlines():
-            key, time = _poll(line)
-            if key and time <= now:
-                polls[key] = max(time, polls.get(key, -math.inf))
-        keys = list(polls)
-        for first in range(0, len(keys), _KEYS_AT_ONCE):
-            for key, element in t.find(keys[first : first + _KEYS_AT_ONCE]).items():
-                policy.replicas.heard(element.id, polls[key], number)
-        return whole > 0 and len(block) == _BYTES_AT_ONCE
+            self._policy, self._log = policy, ReplicaLog(self.replicas)
+        for number, told in self._log.news():
+            polls = {key: time for key, time in told.items() if time <= now}
+            keys = list(polls)
+            for first in range(0, len(keys), _KEYS_AT_ONCE):
+                for key, element in t.find(keys[first : first + _KEYS_AT_ONCE]).items():
+                    policy.replicas.heard(element.id, polls[key], number)
 
 
 def _poll(line: bytes) -> tuple[str, float]:

@@ -35,7 +35,7 @@ from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.clock import Clock, RealClock
 from unstale.mirror.notify.notifier import Notifier
 from unstale.mirror.reports.status import STARTING, overview
-from unstale.mirror.settings import ORDERS, POLICIES, Settings
+from unstale.mirror.settings import ORDERS, POLICIES, GroupLimit, Rule, Settings
 from unstale.mirror.source import Source
 from unstale.mirror.store.contract import Finished, Lease, Store, Transaction, Version
 from unstale.mirror.store.copies import Copies
@@ -536,11 +536,13 @@ def check_settings(settings: Settings) -> None:
         if said not in allowed:
             raise InvalidInput(f"{name} must be one of {', '.join(allowed)}; it is {said!r}")
     if settings.policy != "optimal":
-        for rule in settings.rules:
-            if rule.target is not None or rule.objective is not None:
-                what = "a target" if rule.target is not None else "an objective"
+        aims: tuple[Rule | GroupLimit, ...] = (*settings.rules, *settings.groups)
+        for one in aims:
+            if one.target is not None or one.objective is not None:
+                what = "a target" if one.target is not None else "an objective"
+                kind = "rule" if isinstance(one, Rule) else "group"
                 raise InvalidInput(
-                    f"policy {settings.policy!r} looks at no objective, and the rule for {rule.match!r} has "
+                    f"policy {settings.policy!r} looks at no objective, and the {kind} for {one.match!r} has "
                     f"{what}: leave it out, or let policy be 'optimal'"
                 )
     if settings.budget is None and settings.byte_budget is None:

@@ -261,6 +261,7 @@ def status(
     trouble += window_trouble(policy, now)
     promises = policy.promises.look(now)
     trouble += [promise_words(one) for one in promises if not one.kept]
+    trouble += longest_ages_trouble(policy)
     audits = kept_audits(state)
     settings, counts = Settings() if settings is None else settings, t.count()
     seen_by_readers, readers = perceived(policy, t, settings.reads, now)
@@ -342,6 +343,24 @@ def promise_words(promise: Promise) -> str:
         return f"{wanted} is out of reach: no budget buys it, and {gets}; lower the target"
     needs = f"{show_number(86400.0 * promise.needs)} polls a day"
     return f"{wanted} is out of reach: it needs {needs}, and {gets}; raise the budget, or lower the target"
+
+
+def longest_ages_trouble(policy: MirrorPolicy) -> list[str]:
+    """Say what budget it takes that no copy becomes older than its ``max_age``, if there is less."""
+    table = policy.table
+    limited = np.flatnonzero(table.present & np.isfinite(table["max_age"]))
+    if not limited.size:
+        return []
+    often = 1.0 / table["max_age"][limited].astype(float)
+    everyone = (table.present_count + policy.others) / max(table.present_count, 1)
+    costs = policy.limits.costs(policy.known.sizes(limited))
+    unit = float(policy.limits.costs(np.array([policy.known.mean_size]))[0])
+    needs = everyone * float(often @ costs) / unit
+    if needs <= (rate := policy.limits.rate(policy.known.mean_size)):
+        return []
+    told = f"max_age of {plural(round(everyone * limited.size), 'element')} is out of reach"
+    needed, made = show_number(86400.0 * needs), show_number(86400.0 * rate)
+    return [f"{told}: it needs {needed} polls a day, and the budget has {made}; raise the budget, or max_age"]
 
 
 def _instead_of(changed: BudgetsSet | None, used: BudgetPair) -> Budgets | None:
