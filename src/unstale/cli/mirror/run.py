@@ -17,7 +17,7 @@ from unstale.cli.shared.options import DURATION, Count
 from unstale.cli.shared.printing import console, say
 from unstale.cli.shared.progress import told_of_compilation
 from unstale.cli.shared.when import MOMENT
-from unstale.errors import InvalidInput, UnstaleError
+from unstale.errors import InvalidInput, UnstaleError, need
 from unstale.wording import show_budget
 
 from .open import Opened, OpenedCells, configured, mirror_options, open_any, open_cells
@@ -50,6 +50,7 @@ Examples:
 @click.option("--serve", is_flag=True, help="Serve the dashboard meanwhile, as unstale serve does.")
 @click.option("--port", type=Count(0, 65535), help=f"On which port; 0: any that is free.  [default: {PORT}]")
 @click.option("--token-file", metavar="FILE", help="With --serve: a file of tokens, as for unstale serve.")
+@click.option("--telemetry", is_flag=True, help="Send traces and metrics to a collector (OpenTelemetry).")
 @mirror_options
 def run(
     *,
@@ -60,6 +61,7 @@ def run(
     serve: bool,
     port: int | None,
     token_file: str | None,
+    telemetry: bool,
     mirror_file: str | None,
     as_json: bool,
 ) -> None:
@@ -95,7 +97,16 @@ def run(
             _tell_address(address(), quiet=quiet, as_json=as_json)
         stack.enter_context(told_of_compilation())
         end = _end(length, until, opened.mirror.clock.now())
-        run_until(stack, opened, end, once=once, quiet=quiet, as_json=as_json)
+        listener = _telemetry(stack) if telemetry else None
+        run_until(stack, opened, end, once=once, quiet=quiet, as_json=as_json, listener=listener)
+
+
+def _telemetry(stack: ExitStack) -> Callable[[Event], None]:
+    """Return what sends events to a collector, until the command ends."""
+    need("opentelemetry.sdk", extra="telemetry", needed_for="--telemetry")
+    from unstale.contrib.telemetry import Telemetry
+
+    return stack.enter_context(Telemetry())
 
 
 def run_until(
@@ -106,6 +117,7 @@ def run_until(
     once: bool = False,
     quiet: bool = False,
     as_json: bool,
+    listener: Callable[[Event], None] | None = None,
 ) -> None:
     """Run a mirror until a moment, or until it is interrupted, and show how it goes.
 
@@ -119,8 +131,10 @@ def run_until(
         Whether to poll only what is due now.
     quiet, as_json
         Whether to print only trouble, or events as JSON.
+    listener
+        Hears the events as well.
     """
-    while _work(opened, end, once=once, quiet=quiet, as_json=as_json):
+    while _work(opened, end, once=once, quiet=quiet, as_json=as_json, listener=listener):
         opened.mirror.close()
         opened = stack.enter_context(open_any(str(opened.config.path)))
 
@@ -142,7 +156,15 @@ def _end(length: float | None, until: datetime | None, now: float) -> float | No
     return None if length is None else now + length
 
 
-def _work(opened: Opened | OpenedCells, end: float | None, *, once: bool, quiet: bool, as_json: bool) -> bool:
+def _work(
+    opened: Opened | OpenedCells,
+    end: float | None,
+    *,
+    once: bool,
+    quiet: bool,
+    as_json: bool,
+    listener: Callable[[Event], None] | None,
+) -> bool:
     """Run the mirror until it ends; tell whether it should be opened again, since SIGHUP has come."""
     from .run_display import JsonLines, LogLines, Screen, Seen
 
@@ -159,17 +181,26 @@ def _work(opened: Opened | OpenedCells, end: float | None, *, once: bool, quiet:
             view = LogLines(seen, quiet=quiet)
         else:
             view = stack.enter_context(Screen(seen, str(opened.config.path), console()))
+        tell = view if listener is None else _both(view, listener)
         if once:
-            _step(mirror, view, seen)
+            _step(mirror, tell, seen)
         else:
             reload = _Reload(opened)
             on_terminal = sys.stdin.isatty() or sys.stdout.isatty()  # whose end is that of what runs on it
-            mirror.run(end, on_event=_settled(view), on_hangup=None if on_terminal else reload)
+            mirror.run(end, on_event=_settled(tell), on_hangup=None if on_terminal else reload)
             if reload.wanted:
                 return True
             seen.hurried = end is None or mirror.clock.now() < end
     view.end()
     return False
+
+
+def _both(one: Callable[[Event], None], other: Callable[[Event], None]) -> Callable[[Event], None]:
+    def tell(event: Event) -> None:
+        one(event)
+        other(event)
+
+    return tell
 
 
 class _Reload:

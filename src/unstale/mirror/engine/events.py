@@ -64,6 +64,7 @@ class EventEmitter:
         for one in finished:
             if one.found is not None:
                 data = {"outcome": one.outcome, "traffic": one.found.traffic, "seconds": one.seconds}
+                data |= {"began": one.began, "source": one.lease.source}
                 self.emit("poll", one.found.detail, one.lease.known.key, **data)
         for version in versions:
             data = {"version": version.id, "size": version.size, "first": version.first}
