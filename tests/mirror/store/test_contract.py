@@ -242,6 +242,17 @@ def test_only_what_is_removed_can_be_forgotten_and_shared_copies_stay(store, cop
         assert t.versions(element=1) == []
 
 
+@pytest.mark.parametrize("number", [2**63, 10**30])
+def test_no_number_is_too_large_to_ask_for(store, number):
+    """Whoever reads on from an odd place (an agent, ``changes --after``) broke the statement."""
+    with store.begin() as t:
+        t.add(additions(3), 1.0)
+        assert t.versions(number, number) == t.versions(number, 1, element=1) == []
+        assert t.polls(after=number, limit=number) == []
+        assert t.elements(number) == []
+        assert len(t.elements(-number)) == 3
+
+
 def test_numbers_of_versions_and_polls_are_never_used_again(store, copies):
     taken = handed_out(store, 2)
     with store.begin() as t:

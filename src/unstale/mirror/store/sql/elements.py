@@ -30,7 +30,18 @@ from .schema import (
     user_reads,
     versions,
 )  # fmt: skip
-from .session import Many, Work, among, as_numbers, chunks, from_json, json_of, numbers_of, or_nan
+from .session import (
+    Many,
+    Work,
+    among,
+    as_numbers,
+    chunks,
+    from_json,
+    json_of,
+    number_within,
+    numbers_of,
+    or_nan,
+)
 
 _ELEMENT_ROWS = (
     select(
@@ -372,9 +383,8 @@ def list_elements(
 
 def _after(query: Select[Any], after: int) -> Select[Any]:
     """Return a query for rows after a number, said of each table: else it may be read from its start."""
-    return query.where(
-        elements.c.id > int(after), learned.c.element > int(after), standing.c.element > int(after)
-    )
+    place = number_within(after)
+    return query.where(elements.c.id > place, learned.c.element > place, standing.c.element > place)
 
 
 def sources(work: Work) -> set[str]:

@@ -29,6 +29,7 @@ from .session import (
     chunks,
     from_json,
     json_of,
+    number_within,
     or_nan,
     or_none,
     readable_json_of,
@@ -426,7 +427,7 @@ def list_versions(
 ) -> list[Version]:
     """Return versions in the order of their numbers, from the one after ``after`` on, or the latest first."""
     query: Select[Any] = select(versions, elements.c.key).join(elements, elements.c.id == versions.c.element)
-    query = query.where(versions.c.id > int(after)).limit(limit)
+    query = query.where(versions.c.id > number_within(after)).limit(number_within(limit))
     if element is not None:
         query = query.where(versions.c.element == int(element))
     query = query.order_by(versions.c.id.desc() if latest_first else versions.c.id)
@@ -449,13 +450,15 @@ def list_polls(
     oldest_first: bool = False,
 ) -> list[PollRecord]:
     """Return polls, the latest first; with ``after``, those after it, oldest first."""
-    query: Select[Any] = select(polls).limit(limit)
+    query: Select[Any] = select(polls).limit(number_within(limit))
     if until is not None:
-        query = query.where(polls.c.id <= int(until))
+        query = query.where(polls.c.id <= number_within(until))
     if element is not None:
         query = query.where(polls.c.element == int(element))
     ascending = bool(after) or until is not None or oldest_first
-    query = query.where(polls.c.id > int(after)).order_by(polls.c.id if ascending else polls.c.id.desc())
+    query = query.where(polls.c.id > number_within(after)).order_by(
+        polls.c.id if ascending else polls.c.id.desc()
+    )
     return [
         PollRecord(
             id=row.id, element=row.element, time=row.time, elapsed=or_nan(row.elapsed), outcome=row.outcome,

@@ -238,6 +238,15 @@ def numbers_of(ids: Any) -> list[int]:  # noqa: ANN401 - also an array
     return [int(number) for number in (ids.tolist() if isinstance(ids, np.ndarray) else ids)]
 
 
+def number_within(number: int) -> int:
+    """Return a place in an order, or a count, as the database takes it; nothing is beyond the largest.
+
+    >>> number_within(7), number_within(10**30)
+    (7, 9223372036854775807)
+    """
+    return min(max(int(number), -_LARGEST_INTEGER), _LARGEST_INTEGER)
+
+
 def or_none(value: float | None) -> float | None:
     """Return a number as it is stored: nan is NULL."""
     return None if value is None or value != value else float(value)  # noqa: PLR0124
