@@ -124,7 +124,7 @@ CHANCE = (
     "worth",
     "weight",
     "polls",
-    "The worth",
+    "The mirror polls it when",
     "TIME",
 )
 """How lines begin that depend on how many polls were made in the short time."""

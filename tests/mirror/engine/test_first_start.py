@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import event
 
 from mirror.store.making import additions
-from unstale.mirror.clock import SimulatedClock
+from unstale.mirror.clock import RealClock, SimulatedClock
+from unstale.mirror.engine import worker
 from unstale.mirror.engine.planner import Planner
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import Settings
@@ -147,3 +148,34 @@ def test_a_runner_that_plans_its_start_is_told(tmp_path, monkeypatch):
             (True, False, 1),
         ]
         assert not mirror.status().running
+
+
+def test_polls_are_not_put_off_by_as_long_as_the_start_took(tmp_path, monkeypatch):
+    """Turns begin polls so much later than they themselves take; the first one takes far longer."""
+
+    class Ahead(RealClock):
+        by = 0.0
+
+        def now(self):
+            return super().now() + self.by
+
+        def jump(self):
+            return 0.0
+
+    clock, leads = Ahead(), []
+    become, finish = worker.Worker._become_planner, worker.Worker.finish
+
+    def take_long(self, now):
+        become(self, now)
+        clock.by += 100.0
+
+    async def finish_later(self):
+        leads.append(self._lead)
+        await finish(self)
+
+    monkeypatch.setattr(worker.Worker, "_become_planner", take_long)
+    monkeypatch.setattr(worker.Worker, "finish", finish_later)
+    with Mirror(tmp_path / "mirror.db", settings=Settings(budget=100.0), clock=clock) as mirror:
+        mirror.add("a", poll=lambda: "x")
+        assert mirror.step() == 1
+    assert leads[0] < worker._LONGEST_LEAD_SECONDS  # which it would be
