@@ -10,6 +10,7 @@ from sys import getsizeof
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from mirror.differences.test_pictures import page, png
 
 from unstale.dashboard.pages import differences
 from unstale.errors import Trouble
@@ -119,3 +120,24 @@ def test_tables_of_databases_are_compared_by_rows(ask, mirror, tmp_path):
         mirror.step()
     told = ask().get(f"/api/elements/{element.id}/difference").json()["difference"]
     assert told.splitlines()[-1] == "~ id 1: total 9.5 -> 10.0"
+
+
+def test_pictures_are_shown_with_what_is_different(mirror, web, ask):
+    new = page()
+    new[100:120, 50:90] = 0
+    for body in (png(page()), png(new)):
+        web.pages["shot"] = Found("changed", "200 OK", body=body, media_type="image/png")
+        mirror.add("python:shot", poll=lambda: web.pages["shot"])
+        mirror.hint(["python:shot"])
+        mirror.step()
+    number = mirror.find("python:shot").id
+    with mirror.store.begin() as t:
+        version = t.versions(element=number, limit=1, latest_first=True)[0]
+    path = f"/elements/{number}/versions/{version.id}"
+    asked = ask()
+    shown = asked.get(path).text
+    assert "40 x 20 pixels at 50, 100" in shown
+    assert f'src="{path}/difference.png"' in shown
+    answer = asked.get(f"{path}/difference.png")
+    assert (answer.headers["content-type"], answer.content[:4]) == ("image/png", b"\x89PNG")
+    assert asked.get(f"/elements/{number}/versions/{version.id + 9}/difference.png").status_code == 404

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -277,17 +278,28 @@ def _words(command: str) -> list[str]:
 @click.argument("key")
 @click.option("--version", "number", type=Count(1), help="Not the latest, but this one.")
 @click.option("--diff", is_flag=True, help="Print what is different from the version before it.")
+@click.option("--picture", metavar="FILE", help="With --diff, of a picture: write one that shows it, as PNG.")
 @mirror_options
-def show(*, key: str, number: int | None, diff: bool, mirror_file: str | None, as_json: bool) -> None:
+def show(
+    *,
+    key: str,
+    number: int | None,
+    diff: bool,
+    picture: str | None,
+    mirror_file: str | None,
+    as_json: bool,
+) -> None:
     """Print the copy of the element KEY.
 
     Numbers of versions are those of unstale changes and unstale explain. Reading a copy counts, if
     mirror.toml says that importance comes from reads.
     """
+    if picture and not diff:
+        raise InvalidInput("--picture shows a difference: say --diff, too")
     with open_having(mirror_file, key) as opened:
         got = opened.mirror.read(key, version=number, count=not diff)
         if diff:
-            _print_difference(opened, got.version, got.body, as_json=as_json)
+            _print_difference(opened, got.version, got.body, picture=picture, as_json=as_json)
             return
     from unstale.mirror.json_values import version_json
 
@@ -324,8 +336,11 @@ def _as_text(body: bytes, media_type: str) -> str | None:
     return body.decode(errors="replace") if kind.startswith(_TEXTS) else None
 
 
-def _print_difference(opened: Opened, version: Version, body: bytes, *, as_json: bool) -> None:
-    from unstale.mirror.differences.bounded import bounded_difference
+def _print_difference(
+    opened: Opened, version: Version, body: bytes, *, picture: str | None, as_json: bool
+) -> None:
+    from unstale.mirror.differences.bounded import bounded_difference, bounded_picture
+    from unstale.mirror.differences.pictures import is_picture
     from unstale.mirror.json_values import version_json
     from unstale.mirror.sources.http.fingerprint import selection_of
 
@@ -341,6 +356,10 @@ def _print_difference(opened: Opened, version: Version, body: bytes, *, as_json:
         )
         raise InvalidInput(f"{version.key}: {why}")
     old = opened.mirror.read(version.key, version=before.id, count=False).body
+    if picture:
+        if not (is_picture(before.media_type) and is_picture(version.media_type)):
+            raise InvalidInput(f"--picture: {version.key} is no picture; it is {version.media_type}")
+        Path(picture).write_bytes(bounded_picture(old, body))
     select = selection_of(element.options) if element.source in {"http", "browser"} else None
     told = bounded_difference(old, body, version.media_type, table=element.source == "sql", select=select)
     if as_json:

@@ -6,8 +6,9 @@ import threading
 from collections import OrderedDict
 from sys import getsizeof
 
-from unstale.errors import InvalidInput, Trouble
-from unstale.mirror.differences.bounded import bounded_difference
+from unstale.errors import InvalidInput, MissingExtra, Trouble
+from unstale.mirror.differences.bounded import bounded_difference, bounded_picture
+from unstale.mirror.differences.pictures import is_picture
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.sources.http.fingerprint import selection_of
 from unstale.mirror.store.contract import Element, Transaction, Version
@@ -63,6 +64,22 @@ def between(
     finally:
         _turns.release()
     return told
+
+
+def picture(mirror: Mirror, old: Version, new: Version) -> bytes | None:
+    """Return a picture that shows what is different between two; None if they cannot be compared."""
+    sizes = max(old.size, new.size)
+    if sizes > _MOST_COMPARED_BYTES or not (is_picture(old.media_type) and is_picture(new.media_type)):
+        return None
+    if not _turns.acquire(timeout=_WAIT_SECONDS):
+        raise Trouble("many versions are being compared just now; ask again")
+    try:
+        contents = mirror.copies.read(old.digest, old.size), mirror.copies.read(new.digest, new.size)
+        return bounded_picture(*contents)
+    except (InvalidInput, MissingExtra):
+        return None
+    finally:
+        _turns.release()
 
 
 def _element_of(mirror: Mirror, version: Version) -> Element | None:

@@ -18,6 +18,7 @@ from unstale.dashboard.api.reference import operations
 from unstale.dashboard.guard import csrf_token
 from unstale.dashboard.mirror_gateway import MirrorGateway, numbered
 from unstale.mirror.config.file import WATCHED
+from unstale.mirror.differences.pictures import is_picture
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.reports.explain import Explanation
 from unstale.mirror.reports.status import live_workers
@@ -356,11 +357,28 @@ def _element(routes: APIRouter, gateway: MirrorGateway, render: _Templates, slow
                 "before": before,
                 "after": versions[at - 1] if at else None,
                 "latest": at == 0,
+                "pictures": before is not None
+                and all(is_picture(one.media_type) for one in (before, versions[at])),
                 "difference": _difference(mirror, before, versions[at], lines=2000, largest=_MOST_BYTES),
                 "now": mirror.clock.now(),
             }
 
         return render("version.html", **await gateway.do(work))
+
+    @routes.get("/elements/{number}/versions/{version}/difference.png")
+    async def picture(number: int, version: int) -> Response:
+        def work(mirror: Mirror) -> bytes:
+            with mirror.store.begin() as t:
+                new = next(
+                    (one for one in t.versions(version - 1, 1, element=number) if one.id == version), None
+                )
+                old = None if new is None else differences.before(t, new)
+            told = None if old is None or new is None else differences.picture(mirror, old, new)
+            if told is None:
+                raise HTTPException(404, "There are no two pictures that could be compared.")
+            return told
+
+        return Response(await gateway.do(work), media_type="image/png")
 
 
 def _difference(mirror: Mirror, old: Version | None, new: Version, *, lines: int, largest: int) -> object:

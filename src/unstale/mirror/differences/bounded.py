@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 
+from unstale.errors import InvalidInput
 from unstale.mirror.contained import SMALL_BYTES, Children, LimitExceeded
 
+from .pictures import is_picture, marked_picture, picture_difference
 from .text import MAX_COMPARED_BYTES, difference, sizes_and_digests
 
 _TIMEOUT_SECONDS = 30.0
@@ -44,15 +47,30 @@ def bounded_difference(
     -one
     +two
     """
+    if is_picture(media_type) and find_spec("PIL") is not None:
+        return _told(partial(picture_difference, old, new), old, new)
     work = partial(difference, old, new, media_type, lines=lines, table=table)
     if select is not None:
         work = partial(_difference_of_parts, select, old, new, media_type, lines)
     small = len(old) + len(new) <= SMALL_BYTES
     if not table and (small or max(len(old), len(new)) > MAX_COMPARED_BYTES):
         return work()
+    return _told(work, old, new)
+
+
+def bounded_picture(old: bytes, new: bytes) -> bytes:
+    """Return a picture that shows what is different between two; `InvalidInput` if it takes too much."""
+    try:
+        return _comparers.wait(partial(marked_picture, old, new), timeout=_TIMEOUT_SECONDS)
+    except LimitExceeded as error:
+        raise InvalidInput(f"the pictures were not compared: {error}") from None
+
+
+def _told(work: Callable[[], str], old: bytes, new: bytes) -> str:
+    """Return what a child process says, or why it cannot."""
     try:
         return _comparers.wait(work, timeout=_TIMEOUT_SECONDS)
-    except LimitExceeded as error:
+    except (LimitExceeded, InvalidInput) as error:
         return f"{sizes_and_digests(old, new)}\nThey were not compared: {error}."
 
 
