@@ -23,7 +23,7 @@ from hypothesis.internal.conjecture import providers
 # Compilation of a kernel can fall into any example and a machine may be slow, so no example has a deadline.
 settings.register_profile(
     "default",
-    max_examples=50,
+    max_examples=30,
     derandomize=True,
     database=None,
     deadline=None,

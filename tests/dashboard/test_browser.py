@@ -38,7 +38,7 @@ class Running:
     def __init__(self, folder):
         self.contents = {}
         made = Composed("the quarterly report of everything that is on these pages", ("python:page 0*",))
-        settings = Settings(budget=30.0, composed=(made,), reads=Reads(users="header:X-User"))
+        settings = Settings(budget=15.0, composed=(made,), reads=Reads(users="header:X-User"))
         self.mirror = Mirror(folder / "mirror.db", settings=settings, sample_every=0.5)
         for n in range(60):
             key = f"python:page {n:02d}"

@@ -41,7 +41,7 @@ def made_up():
 
 @pytest.fixture(scope="module")
 def played(made_up):
-    return shootout(made_up, seeds=1, rules=RULES)
+    return shootout(made_up, seeds=1, rules=RULES, steps=1000)
 
 
 def test_all_cases_are_played(made_up, played):
@@ -284,7 +284,7 @@ def test_elements_that_no_longer_exist():
     gone = Recorded(
         "gone", ["a", "b"], np.repeat([0, 1], 30), np.concatenate([short, long]), 100.0, 0.0, np.zeros(2)
     )
-    played = shootout(gone, seeds=1, rules=["heritrix"], skip=0.5, policies=["learning"])
+    played = shootout(gone, seeds=1, rules=["heritrix"], skip=0.5, policies=["learning"], steps=2000)
     assert all(case["learning"].freshness.value > 0.3 for case in played.cases)
 
 

@@ -51,7 +51,7 @@ def test_freshness_is_that_of_its_polls_and_beats_equal_distances():
     assert made.freshness > even + 0.15
 
 
-@pytest.mark.parametrize("rhythm", [OFFICE, NIGHT])
+@pytest.mark.parametrize("rhythm", [pytest.param(OFFICE, marks=pytest.mark.long), NIGHT])
 def test_a_simulation_finds_what_is_promised(rhythm):
     rates = np.array([0.3, 0.7, 1.0, 2.0] * 10)
     made = plan(rates, 40.0, rhythm=rhythm)

@@ -65,7 +65,7 @@ def test_office_hours_are_learned_and_polls_come_after_them():
     assert ((hours > 17.0) & (hours < 19.0)).mean() > 0.6
 
 
-@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("told", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_without_a_rhythm_polls_are_about_as_ever(told):
     changes = changes_by(np.ones(24), 14, 30)
     plain, _ = play(Learning(30, 30.0, reserve=1.0), changes, 14.0, told=told, since=0.0)

@@ -133,7 +133,7 @@ def test_a_function_of_the_lag_is_as_good_as_a_name(name, polls):
         )
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("order", ORDERS[1:])
 @pytest.mark.parametrize("law", [Lognormal(0.0, 0.1), Gamma(3.0, 0.3), Pareto(1.5, 1.0)], ids=label)
 def test_changes_much_faster_than_polls(law, order):

@@ -29,8 +29,13 @@ def choosing_seldom(count: int, budget: float, **options: float) -> LearningAtPl
 
 
 @pytest.mark.every(3)
-@pytest.mark.parametrize("kind", ["gamma", "lognormal"])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [
+        ("gamma", 1), ("lognormal", 2),
+        *(pytest.param(*one, marks=pytest.mark.long) for one in (("lognormal", 1), ("gamma", 2))),
+    ],
+)  # fmt: skip
 def test_ahead_of_those_that_do_not_know_and_near_the_one_that_does(kind: str, seed: int) -> None:
     others = ["uniform", "estimated-optimal", "estimated-proportional"]
     result = simulate(
@@ -82,7 +87,9 @@ def test_equal_elements_lose_next_to_nothing_to_uniform() -> None:
 
 
 @pytest.mark.every(2)
-@pytest.mark.parametrize("objective", ["age", "harmonic", "missed-updates"])
+@pytest.mark.parametrize(
+    "objective", ["age", "harmonic", pytest.param("missed-updates", marks=pytest.mark.long)]
+)
 def test_ahead_for_other_objectives(objective: str) -> None:
     policies, rates = ["uniform", "learning"], rates_of("gamma", 5, 600)
     result = simulate(
@@ -92,7 +99,7 @@ def test_ahead_for_other_objectives(objective: str) -> None:
 
 
 @pytest.mark.every(2)
-@pytest.mark.parametrize("rate", [1e4, 100.0])
+@pytest.mark.parametrize("rate", [1e4, pytest.param(100.0, marks=pytest.mark.long)])
 def test_a_home_page_with_the_time_of_day_on_it(rate: float) -> None:
     """What is wanted most and changes all the time must not eat the budget; what only changes often may."""
     rates = np.r_[rate, np.random.default_rng(3).lognormal(0.0, 1.5, 199)]
@@ -165,7 +172,7 @@ def daily_rush(n: int, days: int, rng: np.random.Generator) -> World:
     return World.recorded(np.concatenate(elements), np.concatenate(times), end=float(days), count=n)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
 def test_where_nearly_every_poll_sees_a_change_the_prior_does_not_run_off(seed: int) -> None:
     """There are four changes of an element in a round, most of them at the same hours."""
     world = daily_rush(150, 60, np.random.default_rng(seed))

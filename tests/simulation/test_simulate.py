@@ -29,6 +29,9 @@ from unstale.simulation.poll_execution import PollExecutor
 RATES = np.array([0.05, 0.4, 1.0, 3.0])
 ROUGH = Conditions(late=0.05, takes=0.1, fails=0.2)
 LOG = SourcePenalty("log(1+x)")
+SMOOTH_AND_ROUGH = pytest.mark.parametrize(
+    "conditions", [pytest.param(None, marks=pytest.mark.long), ROUGH], ids=["smooth", "rough"]
+)
 
 
 def numbers_of(outcome):
@@ -52,7 +55,7 @@ def run(policies=NAMES, **options):
 # --- the same again -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("conditions", [None, ROUGH], ids=["smooth", "rough"])
+@SMOOTH_AND_ROUGH
 def test_a_seed_reproduces_a_run_bit_for_bit(conditions):
     first, again, other = (run(seed=seed, conditions=conditions, horizon=30.0) for seed in (3, 3, 4))
     for name in NAMES:
@@ -60,7 +63,7 @@ def test_a_seed_reproduces_a_run_bit_for_bit(conditions):
         assert not np.array_equal(numbers_of(first[name]), numbers_of(other[name]))
 
 
-@pytest.mark.parametrize("conditions", [None, ROUGH], ids=["smooth", "rough"])
+@SMOOTH_AND_ROUGH
 def test_a_policy_does_the_same_alone_as_with_others(conditions):
     options = {"conditions": conditions, "horizon": 30.0}
     together, backwards = run(**options), run(NAMES[::-1], **options)
@@ -375,7 +378,7 @@ def test_progress_is_told_the_time():
 @pytest.mark.parametrize("name", NAMES)
 def test_edges_have_answers(name):
     def one(rates, budget=1.0, **options):
-        outcome = simulate(rates, budget, policies=[name], horizon=80.0, seed=1, **options)[name]
+        outcome = simulate(rates, budget, policies=[name], horizon=60.0, seed=1, **options)[name]
         assert 0.0 <= outcome.freshness <= 1.0
         assert np.isfinite(
             [outcome.age, outcome.missed_updates, outcome.spent, outcome.freshness_error]

@@ -294,7 +294,7 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("kind", LAWS)
+@pytest.mark.parametrize("kind", ["poisson", "bursts", pytest.param("regular", marks=pytest.mark.long)])
 def test_it_says_which_law_fits(kind, run):
     draw, words = LAWS[kind]
     write_polls("polls.csv", *histories(3, 80, 50, draw)[:3])

@@ -402,7 +402,7 @@ def test_a_hangup_makes_it_read_its_file_again(run, ask, mirror, site):
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_a_query_without_an_end_does_not_keep_it(run, ask, mirror, folder, number):
     with closing(sqlite3.connect(folder / "shop.db")) as shop:
         shop.execute("CREATE TABLE t (a)")

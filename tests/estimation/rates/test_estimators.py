@@ -177,7 +177,7 @@ def exact_posterior(prior, elapsed, changed, shares):
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 3, *(pytest.param(k, marks=pytest.mark.long) for k in (1, 2, 4, 5, 6, 7))]
+    "seed", [3, *(pytest.param(k, marks=pytest.mark.long) for k in (0, 1, 2, 4, 5, 6, 7))]
 )
 def test_posterior_to_six_digits(seed):
     rng = np.random.default_rng(seed)

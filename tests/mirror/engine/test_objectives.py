@@ -94,7 +94,7 @@ def rates_of(seed, count=COUNT):
         pytest.param(
             name,
             seed,
-            marks=[] if (name, seed) in {("missed-updates", 1), ("currency:12h", 1)} else [pytest.mark.long],
+            marks=[] if (name, seed) == ("currency:12h", 1) else [pytest.mark.long],
         )
         for name in COSTS
         for seed in (1, 6)
