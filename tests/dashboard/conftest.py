@@ -3,6 +3,7 @@
 import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import pytest
 
@@ -16,6 +17,7 @@ with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "Using `httpx` with `starlette.testclient`")
     from starlette.testclient import TestClient
 
+ROOT = "http://127.0.0.1:8321"
 HOSTILE = '"><script>alert(1)</script>\r\nSet-Cookie: a=b'
 
 
@@ -55,11 +57,15 @@ def first_copies(mirror):
 
 @pytest.fixture
 def ask(mirror):
-    """Return what makes clients of the dashboard: ``ask()``, ``ask(token=...)``."""
+    """Return what makes clients: ``ask()``, ``ask(token=...)``, or ``ask(own=True)`` of an app of its own."""
     clients = []
 
-    def client(**guard):
-        clients.append(client_of(mirror.store.url, mirror.settings, **guard))
+    def client(*, own=False, **guard):
+        if own or guard:
+            clients.append(client_of(mirror.store.url, mirror.settings, **guard))
+        else:
+            again = Mirror(mirror.store.url, settings=mirror.settings)
+            clients.append(AgainClient(MirrorGateway(again, fresh_for=0.0)))
         return clients[-1].__enter__()
 
     yield client
@@ -91,6 +97,32 @@ def still(tmp_path_factory):
 
 def client_of(store, settings, copies=None, **guard):
     gateway = MirrorGateway(Mirror(store, settings=settings, copies=copies), fresh_for=0.0)
-    return TestClient(
-        create_app(gateway, AccessRules(**guard)), base_url="http://127.0.0.1:8321", follow_redirects=False
-    )
+    return TestClient(create_app(gateway, AccessRules(**guard)), base_url=ROOT, follow_redirects=False)
+
+
+class Door:
+    """Stands for one gateway after the other, so that an app can be used again."""
+
+    def __init__(self, gateway):
+        self.gateway = gateway
+
+    def __getattr__(self, name):
+        return getattr(self.gateway, name)
+
+
+class AgainClient(TestClient):
+    """A client of an app that another test had: to make one takes longer than most tests."""
+
+    _free: ClassVar = []
+
+    def __init__(self, gateway):
+        if not AgainClient._free:
+            door = Door(gateway)
+            AgainClient._free.append((create_app(door, AccessRules()), door))
+        self._kept = app, door = AgainClient._free.pop()
+        door.gateway, gateway.trusted = gateway, False
+        super().__init__(app, base_url=ROOT, follow_redirects=False)
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        AgainClient._free.append(self._kept)

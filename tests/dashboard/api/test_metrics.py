@@ -36,7 +36,7 @@ def test_what_is_told(ask):
 
 
 def test_polls_are_counted_and_never_fall(ask, mirror, web):
-    client = ask()
+    client = ask(own=True)
     assert not [name for name, _ in told(client) if name == "unstale_polls_total"]
     labels = lambda outcome: (("group", "python"), ("outcome", outcome))  # noqa: E731
     web.pages["news"] = "another"
@@ -52,7 +52,7 @@ def test_polls_are_counted_and_never_fall(ask, mirror, web):
 
 def test_too_many_groups_are_one(ask, mirror, monkeypatch):
     monkeypatch.setattr(metrics, "_MOST_GROUPS", 2)
-    client = ask()
+    client = ask(own=True)
     told(client)
     for i in range(5):
         mirror.add(f"python:{i}", poll=lambda: "x", group=f"group {i}")
@@ -64,7 +64,7 @@ def test_too_many_groups_are_one(ask, mirror, monkeypatch):
 
 
 def test_names_of_groups_break_nothing(ask, mirror):
-    client = ask()
+    client = ask(own=True)
     told(client)
     mirror.add("python:odd", poll=lambda: "x", group=HOSTILE)
     mirror.step()

@@ -18,7 +18,7 @@ def told(events):
 
 
 def test_what_fails_is_one_alarm_for_its_group_and_makes_limited_elements_overdue(tmp_path):
-    mirror, world = make(tmp_path, budget=2000 / DAY, tick=600.0)
+    mirror, world = make(tmp_path, budget=600 / DAY, tick=1800.0)
     down = Found("failed", "503 Service Unavailable")
     keys = [f"a/{n}" for n in range(4)]
     world.content = {f"python:{key}": between(down, START + DAY, START + 1.5 * DAY) for key in keys}

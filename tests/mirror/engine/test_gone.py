@@ -75,7 +75,7 @@ def test_losing_most_of_a_group_at_once_is_an_alarm_and_nothing_is_deleted(ran):
 
 
 def test_what_goes_little_by_little_is_no_alarm(tmp_path):
-    mirror, world = make(tmp_path, budget=100 / DAY, tick=2 * HOUR)
+    mirror, world = make(tmp_path, budget=60 / DAY, tick=4 * HOUR)
     keys = [f"site/{n}" for n in range(12)]
     world.content = {
         f"python:{key}": page(6 * HOUR, START + (2 + 2 * n) * DAY) for n, key in enumerate(keys[:10])
@@ -105,7 +105,7 @@ def test_polls_of_what_is_gone_do_not_make_the_price(tmp_path):
     for name, more in (("alone", []), ("with", LOST)):
         folder = tmp_path / name
         folder.mkdir()
-        mirror, world = make(folder, budget=100 / DAY, tick=HOUR)
+        mirror, world = make(folder, budget=100 / DAY, tick=3 * HOUR)
         world.content = {f"python:{key}": page((n + 2) * 5 * HOUR) for n, key in enumerate(LIVE)}
         world.content |= {f"python:{key}": missing for key in LOST}
         add(mirror, *LIVE, *more)

@@ -195,6 +195,7 @@ print(sorted(set(compiled)))
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
+@pytest.mark.long
 def test_what_is_not_compiled_yet_is_compiled_in_another_process(tmp_path, monkeypatch):
     """In ours a compiler would keep polls waiting, for ever the first one; it only loads what is there."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))

@@ -12,13 +12,15 @@ from unstale.mirror.settings import GroupLimit
 from unstale.planning import budget_for, plan
 
 
-@pytest.fixture
-def mirror(tmp_path):
+@pytest.fixture(scope="module")
+def mirror(tmp_path_factory):
     rng = np.random.default_rng(4)
     periods = {f"python:{'ab'[i % 2]}/{i}": 10 ** rng.uniform(3.5, 6) for i in range(40)}
     content = {key: (lambda now, p=p: str(int(now // p)).encode()) for key, p in periods.items()}
     limits = (GroupLimit("group:a", spacing=600.0), GroupLimit("*", concurrency=1000))
-    made, _ = make(tmp_path, budget=300 / DAY, content=content, groups=limits, tick=1800.0)
+    made, _ = make(
+        tmp_path_factory.mktemp("mirror"), budget=300 / DAY, content=content, groups=limits, tick=1800.0
+    )
     with made:
         add(made, *(key.removeprefix("python:") for key in periods))
         run(made, 3 * DAY)
@@ -65,6 +67,7 @@ def test_the_budget_for_a_freshness_buys_it(mirror):
         mirror.set_budget(budget)
         assert mirror.status().predicted == pytest.approx(freshness, abs=1e-6)
     assert mirror.budget_for(0.9999) == inf  # a group may not be polled that often
+    mirror.set_budget(300 / DAY)
 
 
 def test_budgets_of_bytes(tmp_path):
