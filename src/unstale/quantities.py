@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, NoReturn, Self
@@ -181,7 +182,9 @@ def share(name: str, text: str) -> float:
     found = _SHARE.fullmatch(text.strip())
     if not found:
         _reject(name, rule, text)
-    number = float(Decimal(found[1]) / (100 if found[2] else 1))  # 99.9% is 0.999, not a little more
+    number = 0.0
+    with suppress(ArithmeticError):  # an exponent of seventy digits
+        number = float(Decimal(found[1]) / (100 if found[2] else 1))  # 99.9% is 0.999, not a little more
     if not 0 < number < 1:
         _reject(name, rule, text)
     return number

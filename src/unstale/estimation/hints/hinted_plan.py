@@ -19,6 +19,7 @@ from unstale.processes import Poisson
 from .hinted_changes import HintedChanges
 from .hinted_costs import HintedCosts
 
+_LEAST_SHARE = 1e-300
 _LEAST_JUMP_SHARE = 1e-9
 """Share of the budget by which what is spent must jump at a price to be called a jump."""
 _LEVELS = 121
@@ -171,8 +172,13 @@ def _shared(
     excess = float(size @ (more - less))
     if not excess > _LEAST_JUMP_SHARE * budget or float(size @ more) <= budget:
         return 1.0, more
-    share = scipy.optimize.brentq(lambda share: float(size @ polled(share)) - budget, 1e-12, 1.0, xtol=1e-13)
-    return float(share), polled(share)
+
+    def over(log_share: float) -> float:
+        return float(size @ polled(exp(log_share))) - budget
+
+    least = log(_LEAST_SHARE)  # of a budget that is next to nothing
+    share = exp(least if over(least) >= 0.0 else scipy.optimize.brentq(over, least, 0.0, xtol=1e-13))
+    return share, polled(share)
 
 
 def _column(name: str, values: ArrayLike | None, count: int, **rules: float) -> Floats:

@@ -6,6 +6,7 @@ from mirror.sources.worlds import Server
 from unstale.cli.mirror.run_display import LogLines, Seen
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import GroupLimit, Settings
+from unstale.mirror.sources.http.fingerprint import definition_of, fingerprint_of
 
 SETTINGS = Settings(budget=1000.0, reserve=0.0, groups=(GroupLimit("*", concurrency=20),))
 
@@ -62,3 +63,10 @@ def test_a_selector_that_finds_nothing_is_told_once(tmp_path, capsys):
     assert [event.kind for event in events].count("poll") >= 4
     assert out.count(f"failed     {key}: the selector '.gone' finds nothing on the page") == 1
     assert [event.kind for event in events].count("trouble") <= 1  # the alarm, after three failures
+
+
+@pytest.mark.parametrize("number", ["1e999999", "1e9999999", "-1e99999999999", "9" * 5000])
+def test_an_amount_has_so_many_digits(number):
+    """Nine letters of a page became a fingerprint of a megabyte, and others broke the poll."""
+    wanted = definition_of({"change": "json:/p", "threshold": "5%"})
+    assert len(fingerprint_of(wanted, f'{{"p": "{number}"}}'.encode(), "application/json")) < 100

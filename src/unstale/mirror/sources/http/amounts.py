@@ -16,6 +16,8 @@ _PRICE = re.compile(
 )
 _ANY = re.compile(rf"-?(?:{_NUMBER})")
 _LOOKED_AT_CHARACTERS = 1_000_000
+_MOST_DIGITS = 30
+"""Of an amount, before or behind the point: ``1e999999`` would be written out."""
 _EXACT = ":="
 """In a fingerprint, before an amount."""
 
@@ -51,7 +53,7 @@ def amount_of(text: str) -> Decimal | None:
         text = whole + rest if thousands else f"{whole}.{rest}"
     with suppress(InvalidOperation):
         value = Decimal(text)
-        return value if value.is_finite() else None
+        return value if value.is_finite() and abs(value.adjusted()) <= _MOST_DIGITS else None
     return None
 
 
