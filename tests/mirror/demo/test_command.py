@@ -167,8 +167,8 @@ def test_a_port_that_is_taken_is_one_line(run):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        demo = run("--for", "5s", "--port", str(taken.getsockname()[1]))
-        assert demo.process.wait(60.0) == 2
+        demo = run("--for", "5min", "--port", str(taken.getsockname()[1]))  # it ends as soon as it knows
+        assert demo.process.wait(120.0) == 2
     assert "cannot listen there" in demo.err.read_text("utf-8")
     assert list((demo.folder / "temporary").iterdir()) == []
 

@@ -109,7 +109,7 @@ class _Show:
     def start(self, url: str) -> None:
         """Say what there is."""
         site, out = self.demo.site, self.out
-        self._waiting.stop()
+        self._waiting.update("its dashboard starts")
         say(
             out,
             f"The site at {url}/ has {len(site)} pages and changes by itself, about "
@@ -126,11 +126,13 @@ class _Show:
         out.print()
         if self.dashboard is not None:
             try:
-                out.print(f"Dashboard: {self.dashboard()}", style="bold", soft_wrap=True)
+                address = self.dashboard()
             except InvalidInput as error:
                 self.error = error
                 self.demo.mirror.stop()
                 return
+            out.print(f"Dashboard: {address}", style="bold", soft_wrap=True)
+        self._waiting.stop()
         out.print(f"In another terminal: unstale status --mirror {self._folder}", soft_wrap=True)
         say(out, "How fresh the copies are, by weight of the pages (Ctrl-C ends it):")
         out.print()

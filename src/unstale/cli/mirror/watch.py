@@ -28,6 +28,8 @@ from .run import run_until
 from .serve import PORT, WEB_MODULES, serving
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from unstale.mirror.source import New
 
 _BUDGET = "1000/day"
@@ -82,9 +84,10 @@ def watch(
         starting = stack.enter_context(out.status("The mirror starts ..."))  # shown on a terminal alone
         opened = stack.enter_context(open_mirror(str(file)))
         if _is_run_elsewhere(opened):
+            starting.stop()
             _leave_it_to_the_other(opened, keys, feed=feed, sitemap=sitemap, as_json=as_json)
             return
-        started = _serve(stack, file, port)  # while we go on
+        started = _serve(stack, file, port, out)  # while we go on
         news = _all_named(keys, feed=feed, sitemap=sitemap)
         for taken in () if as_json else _taken_for(keys, news):
             say(out, taken, apart=False)
@@ -109,7 +112,8 @@ def _told_where(file: Path, words: str, started: Callable[[], str] | None, *, as
     out = console(stderr=True)
     if not as_json:
         say(out, words, apart=False)
-    address = None if started is None else started()
+    with out.status("Its page starts ..."):
+        address = None if started is None else started()
     if as_json:
         told = {"event": "watching", "mirror": str(file), "address": address, "words": words}
         click.echo(json.dumps(told))
@@ -226,13 +230,13 @@ def _add(opened: Opened, news: list[New]) -> None:
         raise InvalidInput(got.refused[0][1])
 
 
-def _serve(stack: ExitStack, file: Path, port: int | None) -> Callable[[], str] | None:
+def _serve(stack: ExitStack, file: Path, port: int | None, out: Console) -> Callable[[], str] | None:
     """Start the page, if it is installed; return what waits for its address."""
     try:
         for module in WEB_MODULES:
             need(module, extra="web", needed_for="the page")
     except MissingExtra as error:
-        say(console(stderr=True), f"There is no page, because {error}", apart=False)
+        say(out, f"There is no page, because {error}", apart=False)
         return None
     wanted = port if port is not None else PORT if _is_free(PORT) else 0
     return stack.enter_context(serving(str(file), wanted))
