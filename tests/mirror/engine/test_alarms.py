@@ -3,7 +3,7 @@
 from unstale.mirror.settings import Rule
 from unstale.mirror.source import Found
 
-from .worlds import DAY, START, add, make, run
+from .worlds import DAY, START, add, events_of, make
 
 HOUR = 3600.0
 
@@ -26,8 +26,8 @@ def test_what_fails_is_one_alarm_for_its_group_and_makes_limited_elements_overdu
     with mirror:
         add(mirror, *keys, "b/0")
         add(mirror, "a/0", max_age=2 * HOUR)
-        assert not told(run(mirror, DAY))
-        begun = told(run(mirror, 0.5 * DAY))
+        assert not told(events_of(mirror, DAY))
+        begun = told(events_of(mirror, 0.5 * DAY))
         assert [kind for kind, _ in begun] == ["trouble", "trouble"]
         [failing] = [text for _, text in begun if "cannot be polled" in text]
         assert "elements of group:a cannot be polled. python:a/" in failing
@@ -35,7 +35,7 @@ def test_what_fails_is_one_alarm_for_its_group_and_makes_limited_elements_overdu
         [overdue] = [text for _, text in begun if "should have been polled" in text]
         assert "should be each 2 hours" in overdue
         assert "503 Service Unavailable" in overdue  # because of that
-        over = told(run(mirror, 0.5 * DAY))
+        over = told(events_of(mirror, 0.5 * DAY))
         assert sorted(text[:21] for _, text in over) == [
             "This is over: 1 eleme",
             f"This is over: {failing[:7]}",
@@ -48,7 +48,7 @@ def test_a_budget_that_is_used_up_is_told_while_elements_wait(tmp_path):
     world.content = {f"python:{key}": b"the same" for key in keys}
     with mirror:
         add(mirror, *keys)
-        [(kind, text)] = told(run(mirror, 3 * DAY))
+        [(kind, text)] = told(events_of(mirror, 3 * DAY))
         assert kind == "trouble"
         assert text.startswith("The reserve is used up, so polls go on at 10 polls/day, with ")
         assert "elements without a first copy" in text
@@ -71,11 +71,11 @@ def test_a_target_that_is_not_kept_is_told_once_until_it_is_kept_again(tmp_path)
     world.content = {f"python:{key}": lambda now: str(min(max(now, wild), calm)).encode() for key in keys}
     with mirror:
         add(mirror, *keys)
-        assert told(run(mirror, 3 * DAY)) == []
-        [(kind, text)] = told(run(mirror, 4 * DAY))
+        assert told(events_of(mirror, 3 * DAY)) == []
+        [(kind, text)] = told(events_of(mirror, 4 * DAY))
         assert kind == "trouble"
         assert "60 %" in text
         assert "python:a/*" in text
-        [(kind, text)] = told(run(mirror, 20 * DAY))
+        [(kind, text)] = told(events_of(mirror, 20 * DAY))
         assert (kind, text[:13]) == ("recovered", "This is over:")
         assert "python:a/*" in text

@@ -5,7 +5,7 @@ import pytest
 from unstale import InvalidInput
 from unstale.mirror.engine import housekeeper
 
-from .worlds import DAY, add, make, run
+from .worlds import DAY, add, events_of, make, run
 
 
 def damage(mirror, key):
@@ -33,7 +33,7 @@ def test_a_damaged_copy_is_found_told_and_replaced_by_the_next_poll(mirror):
     damage(mirror, "python:a/3")
     with pytest.raises(InvalidInput, match=r"is damaged.*doctor --deep"):
         mirror.read("python:a/3")
-    told = [event.detail for event in run(mirror, DAY) if event.kind == "trouble"]
+    told = [event.detail for event in events_of(mirror, DAY) if event.kind == "trouble"]
     assert len(told) == 1
     assert "1 copy is damaged" in told[0]
     assert mirror.read("python:a/3").body == b"content 3 " * 50

@@ -11,7 +11,7 @@ from unstale.mirror.reports.audit import audit_of
 from unstale.mirror.source import Found
 from unstale.policy.element_table import GONE
 
-from .worlds import DAY, START, add, make, run
+from .worlds import DAY, START, add, events_of, make, run
 
 HOUR = 3600.0
 LIVE = [f"live/{n}" for n in range(12)]
@@ -39,10 +39,10 @@ def ran(tmp_path):
     world.content = {f"python:{key}": page(1e9) for key in LIVE}
     world.content |= {f"python:{key}": page(2 * HOUR, GONE_AT) for key in LOST}
     add(mirror, *LIVE, *LOST)
-    events = run(mirror, GONE_AT - START)
+    events = events_of(mirror, GONE_AT - START)
     assert not [event for event in events if event.kind == "trouble"]
     with mirror:
-        yield mirror, world, run(mirror, 0.5 * DAY)
+        yield mirror, world, events_of(mirror, 0.5 * DAY)
 
 
 def test_what_is_gone_has_a_figure_of_its_own_and_is_in_no_other(ran):
@@ -68,7 +68,7 @@ def test_losing_most_of_a_group_at_once_is_an_alarm_and_nothing_is_deleted(ran):
     assert all(mirror.read(f"python:{key}").body for key in LOST)
     world.content |= {f"python:{key}": page(2 * HOUR) for key in LOST}
     mirror.hint([f"python:{key}" for key in LOST])
-    events = run(mirror, 0.5 * DAY)  # whoever runs it anew knows what has been told
+    events = events_of(mirror, 0.5 * DAY)  # whoever runs it anew knows what has been told
     assert [event.kind for event in events if event.kind in {"trouble", "recovered"}] == ["recovered"]
     assert not mirror.status().trouble
     assert mirror.status().elements.get("gone", 0) == 0
@@ -82,7 +82,7 @@ def test_what_goes_little_by_little_is_no_alarm(tmp_path):
     }
     add(mirror, *keys)
     with mirror:
-        events = run(mirror, 24 * DAY)
+        events = events_of(mirror, 24 * DAY)
         assert mirror.status().elements["gone"] == 10
         assert not [event for event in events if event.kind == "trouble"]
         assert not mirror.status().trouble
@@ -162,7 +162,7 @@ def test_what_is_long_gone_is_archived_its_copy_stays_and_it_can_be_resumed(tmp_
     with mirror:
         run(mirror, 4 * DAY)
         assert mirror.status().elements["gone"] == 1
-        events = run(mirror, 4 * DAY)
+        events = events_of(mirror, 4 * DAY)
         told = [event.detail for event in events if event.kind == "archived"]
         assert told == ["1 element archived: gone for more than 5 days"]
         assert mirror.find("python:lost").state == "archived"

@@ -10,7 +10,7 @@ from unstale.mirror.engine.planner_state import PlannerState
 from unstale.mirror.settings import GroupLimit, Settings
 from unstale.mirror.source import Found
 
-from .worlds import DAY, START, add, make, run
+from .worlds import DAY, START, add, events_of, make, run
 
 GONE = Found("gone", "404")
 
@@ -25,7 +25,7 @@ def test_sixty_first_copies_come_as_fast_as_politeness_allows_at_the_default_bud
     mirror, world = make(tmp_path, reserve=DAY, groups=groups, tick=5.0)
     with mirror:
         add(mirror, *(f"host/{i}" for i in range(60)))
-        ticks = [event.data["first_copies"] for event in run(mirror, 20.0) if event.kind == "tick"]
+        ticks = [event.data["first_copies"] for event in events_of(mirror, 20.0) if event.kind == "tick"]
         told = mirror.status().first_copies
         assert told is not None
         assert (told.done, told.total) == (len(world.polls), 60)

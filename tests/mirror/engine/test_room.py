@@ -12,7 +12,7 @@ from unstale.errors import InvalidInput
 from unstale.mirror.settings import Reads
 from unstale.planning.space import plan_within
 
-from .worlds import DAY, START, add, make, run
+from .worlds import DAY, START, add, events_of, make, run
 
 COUNT, DAYS, WARM = 60, 40.0, 15.0
 
@@ -75,7 +75,7 @@ def large_and_small(folder, **settings):
     mirror, at = make(folder, content=text, budget=100 / DAY, space=7000, **settings)
     add(mirror, *(f"g/{i}" for i in range(7)))
     add(mirror, "g/7", weight=100.0)
-    return mirror, at, run(mirror, 0.5 * DAY)
+    return mirror, at, events_of(mirror, 0.5 * DAY)
 
 
 def test_what_is_dropped_is_said_and_not_polled(tmp_path):

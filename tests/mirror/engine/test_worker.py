@@ -11,7 +11,7 @@ from unstale.mirror.settings import GroupLimit, Rule
 from unstale.mirror.source import Found, New
 from unstale.mirror.store.sql.transaction import SqlTransaction
 
-from .worlds import DAY, START, add, make, run
+from .worlds import DAY, START, add, events_of, make, run
 
 
 def test_a_new_element_is_polled_soon_and_its_copy_can_be_read(tmp_path):
@@ -474,7 +474,7 @@ def test_copies_that_are_lost_are_fetched_again_though_the_source_says_unchanged
         run(mirror, 3600)
         digest = mirror.read("python:a").version.digest
         mirror.copies.delete([digest])
-        events = run(mirror, 3600)
+        events = events_of(mirror, 3600)
         assert mirror.read("python:a").body == b"hello"
         assert any("1 copy is missing" in event.detail for event in events)
         assert mirror.store.check() == []

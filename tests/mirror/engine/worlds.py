@@ -98,8 +98,13 @@ def add(mirror, *keys, **given):
 
 
 def run(mirror, seconds, **options):
+    mirror.run(mirror.clock.now() + seconds, **options)
+
+
+def events_of(mirror, seconds):
+    """Run a mirror and return its events: each turn then tells how fresh copies are, which takes a while."""
     events = []
-    mirror.run(mirror.clock.now() + seconds, on_event=events.append, **options)
+    run(mirror, seconds, on_event=events.append)
     return events
 
 
