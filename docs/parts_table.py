@@ -14,24 +14,27 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
-from calibration_table import BUDGETS, HISTORIES, WORLDS, history_of, world
+from calibration_table import BUDGETS, HISTORIES, MOST_TOLD_ELEMENTS, WORLDS, history_of, world
 from page_tables import play_or_write, write_tables
+from shootout_tables import shown_age
 
 from unstale.lab.calibration import some_elements
 from unstale.lab.histories import Recorded
-from unstale.lab.shootout_cells import Stage
+from unstale.lab.shootout_cells import Stage, law_frequencies
 from unstale.policy import Learning
 from unstale.policy.learning_policy import STEPS_PER_ROUND
+from unstale.schedule import Schedule
 from unstale.simulation import LearningAtPlay, simulate
 from unstale.simulation.noisy_hints import NoisyHints
 from unstale.simulation.outcome import error_of_mean
 from unstale.simulation.policy_lookup import of_paper
 
 PAGE = Path(__file__).parent / "explanation" / "shootout.md"
-MOST_ELEMENTS, MOST_STEPS = 600, 2_500
+MOST_ELEMENTS, MOST_STEPS = 120, 2_500
 """How many elements of a history are drawn at random, if it has more, and steps of learning."""
 WORLD_ELEMENTS = 120
 HINTED_ELEMENTS = 106
@@ -71,10 +74,14 @@ def play_parts(
     *,
     told: bool = False,
     hints: NoisyHints | None = None,
+    oracle: bool = False,
 ) -> Case:
-    """Return what each policy reaches, batch by batch of time; lower is better for age."""
+    """Return what each policy reaches, batch by batch of time; lower is better for age.
+
+    The oracle is the plan that knows the gaps between the changes of each element in advance.
+    """
     stage = Stage(recorded, None, recorded.end / 3.0, told, hints)
-    stage_world, _ = stage.shuffled(SEED)
+    stage_world, order = stage.shuffled(SEED)
     budget, count = polls * recorded.rate, len(recorded)
     steps = min(MOST_STEPS * count / (budget * recorded.end), STEPS_PER_ROUND)
     policies: dict[str, object] = {"uniform": "uniform"}
@@ -84,6 +91,8 @@ def play_parts(
         learning.learner.may_follow = bool(options.get("levels", True))
         learning.policy.table.clockworks.may_follow = bool(options.get("own", True))
         policies[name] = LearningAtPlay(learning)
+    if oracle:
+        policies[GAPS_KNOWN] = Schedule(law_frequencies(stage, goal, budget)[order], seed=SEED)
     if hints is not None:
         policies[RIVAL] = of_paper(RIVAL, stage_world, budget, recorded.end, seed=SEED)
     played = simulate(
@@ -98,7 +107,7 @@ def play_parts(
     return found
 
 
-SEED, RIVAL = 1, "greedy-ncis"
+SEED, RIVAL, GAPS_KNOWN = 1, "greedy-ncis", "gaps known"
 LEVELS = {"without levels": {"levels": False}, "learning": {}}
 CLOCKS = {
     "no clocks": {"reserve": 1.0, "in_reserve": 0.0},
@@ -109,6 +118,8 @@ CLOCKS = {
 
 def cases(folder: Path) -> Iterator[tuple[str, Callable[[], Case]]]:
     """Yield what is to be played, and by what name it is kept, the most telling first."""
+    for polls, name, goal in product((1.0, 0.25, 4.0), HISTORIES, GOALS):
+        yield f"now {name} {polls:g} {goal}", partial(play_now, name, folder, polls, goal)
     for polls in (1.0, 0.25, 4.0):
         for name in (*HISTORIES, *WORLDS):
             for goal in GOALS if polls == 1.0 else GOALS[:1]:
@@ -117,9 +128,15 @@ def cases(folder: Path) -> Iterator[tuple[str, Callable[[], Case]]]:
         for polls in BUDGETS if name == "releases" else (1.0,):
             for title, hints in RELIABILITIES.items():
                 yield f"hints {name} {polls:g} {title}", partial(play_hints, name, folder, polls, hints)
-    for told in (False, True):
-        for name in HISTORIES:
-            yield f"clock {name} {told}", partial(play_clocks, name, folder, told=told)
+    for told, name in product((False, True), HISTORIES):
+        yield f"clock {name} {told}", partial(play_clocks, name, folder, told=told)
+
+
+def play_now(name: str, folder: Path, polls: float, goal: str) -> Case:
+    """Play up to 600 elements blind and told."""
+    recorded = some_elements(history_of(name, folder), MOST_TOLD_ELEMENTS)
+    case = play_parts(recorded, polls, goal, {"learning": {}})
+    return {**case, "told": play_parts(recorded, polls, goal, {"learning": {}}, told=True)["learning"]}
 
 
 def play_blind_and_told(name: str, folder: Path, polls: float, goal: str) -> Case:
@@ -138,7 +155,7 @@ def play_hints(name: str, folder: Path, polls: float, hints: NoisyHints) -> Case
 
 def play_clocks(name: str, folder: Path, *, told: bool) -> Case:
     """Play with the rhythms of classes, with clocks of elements, and without either."""
-    return play_parts(clocked(name, folder), 1.0, "freshness", CLOCKS, told=told)
+    return play_parts(clocked(name, folder), 1.0, "freshness", CLOCKS, told=told, oracle=True)
 
 
 def play(results: Path, folder: Path) -> None:
@@ -187,18 +204,61 @@ def parts_table(found: dict[str, Case]) -> list[str]:
 DIFFERENCES = (("learning", "uniform"), ("learning", "without levels"), ("told", "learning"))
 
 
+CLOCK_HEAD = (
+    "no clocks", "hours of classes", "and own clocks", "hours add", "own clocks add", "ahead of gaps known"
+)  # fmt: skip
+CLOCK_DIFFERENCES = (("hours", "no clocks"), ("own", "hours"), ("own", GAPS_KNOWN))
+
+
+NOW_HEAD = ("uniform", "before", "now", "times told")
+
+
+def now_table(found: dict[str, Case], page: str) -> list[str]:
+    """Return what the policy of today reaches, beside what it did when the large tables were played."""
+    lines = [
+        "| | polls per change | " + " | ".join([*NOW_HEAD, "age: " + NOW_HEAD[0], *NOW_HEAD[1:]]) + " |",
+        "|" + "---|" * (2 + 2 * len(NOW_HEAD)),
+    ]
+    for name, title in HISTORIES.items():
+        for number, polls in enumerate(BUDGETS):
+            cells = []
+            for goal in GOALS:
+                case = found.get(f"now {name} {polls:g} {goal}")
+                before = before_in(page, title if goal == "freshness" else f"{title}, age", number)
+                if case is None:
+                    cells += ["", before, "", ""]
+                    continue
+                reached = [mean(case, one) for one in ("uniform", "learning", "told")]
+                shown = [f"{100.0 * one:.1f}" if goal == "freshness" else shown_age(one) for one in reached]
+                cells += [shown[0], before, *shown[1:]]
+            if any(cells[0::4]):
+                lines.append("| " + " | ".join([title, f"{polls:g}", *cells]) + " |")
+    return lines
+
+
+def before_in(page: str, title: str, number: int) -> str:
+    """Return what learning reached at a given budget by the large tables of the page, if it was played."""
+    if f"### {title}\n" not in page:
+        return ""
+    part = page.split(f"### {title}\n", 1)[1].split("\n### ", 1)[0].split("<!-- end -->", 1)[0]
+    head, *rows = [line for line in part.splitlines() if line.startswith(("| polls of", "|  | "))]
+    column = [cell.strip() for cell in head.split("|")].index("**learning**")
+    rows = [line for line in rows if line.startswith("|  | ")]
+    return rows[number].split("|")[column].strip().strip("*")
+
+
 def clocks_table(found: dict[str, Case]) -> list[str]:
     """Return what hours of classes, clocks of elements and told times are good for."""
     lines = [
-        "| | times told | uniform | no clocks | hours of classes | and own clocks | hours | own clocks |",
-        "|---|---|---|---|---|---|---|---|",
+        "| " + " | ".join(["", "times told", "uniform", "gaps known", *CLOCK_HEAD]) + " |",
+        "|" + "---|" * (4 + len(CLOCK_HEAD)),
     ]
     for name, title in HISTORIES.items():
         for told in (False, True):
             if (case := found.get(f"clock {name} {told}")) is None:
                 continue
-            cells = [f"{100.0 * mean(case, one):.1f}" for one in ("uniform", *CLOCKS)]
-            cells += [difference(case, "hours", "no clocks"), difference(case, "own", "hours")]
+            cells = [f"{100.0 * mean(case, one):.1f}" for one in ("uniform", GAPS_KNOWN, *CLOCKS)]
+            cells += [difference(case, *pair) for pair in CLOCK_DIFFERENCES]
             lines.append(
                 f"| {title if not told else ''} | {'yes' if told else 'no'} | " + " | ".join(cells) + " |"
             )
@@ -227,8 +287,15 @@ def hints_table(found: dict[str, Case]) -> list[str]:
 def write(page: Path, results: Path) -> None:
     """Write the tables into the page."""
     found = json.loads(results.read_text())
+    now = now_table(found, page.read_text(encoding="utf-8"))
     write_tables(
-        page, {"levels": parts_table(found), "clocks": clocks_table(found), "hints": hints_table(found)}
+        page,
+        {
+            "now": now,
+            "levels": parts_table(found),
+            "clocks": clocks_table(found),
+            "hints": hints_table(found),
+        },
     )
 
 

@@ -238,16 +238,17 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
+def shown_age(days: float) -> str:
+    """An age in the unit that suits it."""
+    hours, units = 24.0 * days, ((24.0, "d"), (1.0, "h"), (1.0 / 60.0, "min"))
+    size, unit = next(((size, unit) for size, unit in units if hours >= size), units[-1])
+    return f"{number(hours / size)} {unit}"
+
+
 def shown(case: Case, policy: str) -> str:
     """Freshness in per cent, or age in the unit that suits it."""
     value = case.reached(policy)
-    if case.objective == "age":
-        hours = 24.0 * value
-        units = ((24.0, "d"), (1.0, "h"), (1.0 / 60.0, "min"))
-        size, unit = next(((size, unit) for size, unit in units if hours >= size), units[-1])
-        text = f"{number(hours / size)} {unit}"
-    else:
-        text = f"{100.0 * value:.1f}"
+    text = shown_age(value) if case.objective == "age" else f"{100.0 * value:.1f}"
     return f"**{text}**" if policy == "learning" else text
 
 

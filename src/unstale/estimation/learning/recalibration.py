@@ -51,6 +51,9 @@ from .compiled.recalibration import (
 _FIRST_WINDOWS, _FIRST_EXCESS = 2.0, 5.0
 """As if sums of residuals had been squared so often, and so many times what chance explains: that elements
 change together is to be expected, and is seen late where there are few rounds."""
+_BETWEEN_POLLS = 0.07
+"""Standard deviation of the logarithm by which hazards between polls are off though those at polls are right:
+polls do not tell, so this is by recorded histories."""
 
 
 class Laws(NamedTuple):
@@ -163,6 +166,8 @@ class Recalibration:
     ) -> float:
         """Return the variance of a sum that comes of not knowing corrections better.
 
+        Part of that is what no poll tells: how elements of a class change between two of them.
+
         Parameters
         ----------
         round, classes, laws, stirred
@@ -177,7 +182,7 @@ class Recalibration:
             which = classes == one
             by = terms[:, which] @ slopes[which]
             told = self._rows[one, INFORMATION].reshape(TERMS, TERMS) + PRECISION * np.eye(TERMS)
-            found += float(by @ np.linalg.solve(told, by))
+            found += float(by @ np.linalg.solve(told, by)) + (_BETWEEN_POLLS * float(by[0])) ** 2
         return found
 
     def unknown(self, classes: int) -> Floats:
