@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import shutil
 import threading
@@ -12,7 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from unstale.errors import InvalidInput
-from unstale.mirror.settings import Browser, Http, Settings
+from unstale.mirror.mirror import Mirror
+from unstale.mirror.settings import Browser, GroupLimit, Http, Settings
 from unstale.mirror.source import Known, Terms
 from unstale.mirror.sources.browser.options import RenderOptions
 from unstale.mirror.sources.browser.processes import descendants
@@ -334,3 +336,35 @@ def test_a_browser_that_grows_is_killed_and_started_again(running):
 def test_options_that_make_no_sense_are_refused(options, told):
     with pytest.raises(InvalidInput, match="^" + told.replace("?", r"\?")):
         RenderOptions.of(options)
+
+
+@pytest.mark.long
+def test_polls_of_the_same_mirror_keep_their_schedule_while_the_browser_hangs_and_is_killed(
+    running, tmp_path
+):
+    """A mirror with pages that hang the browser, and one that is polled each two seconds as any other."""
+    limits = Browser(seconds=5.0, concurrency=1)
+    settings = Settings(
+        budget=100.0, reserve=0.0, http=Http(robots=False), browser=limits, groups=(GroupLimit("*"),)
+    )
+    here = f"http://localhost:{running.site.port}"
+    failed, plain = [], []
+
+    def note(event):
+        if event.kind == "poll" and event.key.endswith("/plain"):
+            plain.append(event.data["began"])
+        elif event.kind == "poll":
+            failed.append(event.detail)
+        if len(failed) >= 3 and len(plain) >= 8:
+            mirror.stop()
+
+    with Mirror(tmp_path / "mirror.db", settings=settings) as mirror:
+        for number in range(3):
+            mirror.add(f"browser:{here}/endless?{number}", render="always")
+        mirror.add(f"{here}/plain", max_age=2.0, min_interval=2.0)
+        mirror.run(mirror.clock.now() + 240.0, on_event=note)
+    assert len(failed) >= 3
+    assert all("not rendered within" in one or "killed" in one or "not begun" in one for one in failed)
+    gaps = sorted(later - one for one, later in itertools.pairwise(plain))
+    assert len(plain) >= 8
+    assert gaps[len(gaps) // 2] < 4.0  # each two seconds, though three polls of five seconds hang meanwhile
