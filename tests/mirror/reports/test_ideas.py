@@ -169,6 +169,13 @@ def test_hints_buy_what_their_plan_says(objective):
     assert told.freshness == pytest.approx(best, rel=1e-5)
 
 
+@pytest.mark.parametrize("budget", [1e-20, 1e-38, 1e-112])
+@pytest.mark.parametrize("more", [{"hints": 0.5, "replicas": 32}, {"hints": 0.0}, {"replicas": 4}, {}])
+def test_of_a_budget_next_to_nothing_a_share_is_bought(budget, more):
+    """What the API was asked (schemathesis): an error, or less freshness than none."""
+    assert 0.0 <= fresh(TrialChoice(budget=budget, jitter=6e-20, **more)) <= 1e-6
+
+
 def test_hours_buy_what_their_plan_says():
     """Two elements in three have hours; they keep the polls that they have."""
     clock = OperationalClock(np.where(np.arange(24) // 8 == 1, 3.0, 0.0), DAY)

@@ -166,13 +166,19 @@ def try_idea(
             sizes=tried.sizes,
         )  # fmt: skip
         more *= float(tried.weights @ within.kept / tried.weights.sum())
-        return Idea(name, key, (within.freshness + more) * tried.hope, nan, float(within.kept.mean()))
+        return Idea(name, key, _share((within.freshness + more) * tried.hope), nan, float(within.kept.mean()))
     if choice.replicas > 1 and not choice.turns:
         stale = _stale_each_for_itself(tried, often, choice.replicas)
         fresh = 1.0 - float(tried.weights @ stale / tried.weights.sum())
-        return Idea(name, key, (fresh + more) * tried.hope, nan)
+        return Idea(name, key, _share((fresh + more) * tried.hope), nan)
     fresh = (tried.freshness(often) - tried.lost_to_windows(often) + more) * tried.hope
-    return Idea(name, key, fresh, _age(tried, often) if choice.hints is None and not choice.jitter else nan)
+    age = _age(tried, often) if choice.hints is None and not choice.jitter else nan
+    return Idea(name, key, _share(fresh), age)
+
+
+def _share(value: float) -> float:
+    """Return a share: what is lost and gained of next to nothing may leave less than nothing."""
+    return min(max(value, 0.0), 1.0)
 
 
 def _more(elements: PlannerInput, often: Floats, choice: TrialChoice) -> float:
