@@ -12,7 +12,7 @@ from pathlib import Path
 
 from . import worker
 
-PATIENCE = 100.0
+PATIENCE = 300.0
 """Seconds: what takes longer will not come."""
 
 

@@ -20,6 +20,8 @@ class Visit:
     who: str
     start: float
     end: float = math.inf
+    number: int | None = None
+    """What it saw: the page after so many changes."""
 
 
 def page(path, number):
@@ -40,10 +42,13 @@ def number_of(path, body):
 
 
 class Site:
-    """Groups of pages, each on a port of its own; ``pauses`` are the seconds that an answer takes."""
+    """Groups of pages, each on a port of its own; ``pauses`` are the seconds that an answer takes.
 
-    def __init__(self, pauses, period=0.7):
-        self.pauses, self.period = pauses, period
+    All pages change at the same moments, unless they are ``staggered``.
+    """
+
+    def __init__(self, pauses, period=0.7, *, staggered=False):
+        self.pauses, self.period, self.staggered = pauses, period, staggered
         self.visits, self.robots = [], 0
         self.addresses, self._groups = {}, {}
         self._born = time.time()
@@ -87,12 +92,17 @@ class Site:
         self.visits.append(visit)
         try:
             await asyncio.sleep(self.pauses[group])
-            number = int((time.time() - self._born) / self.period)
+            number = visit.number = self.number(request.path, time.time())
             if request.headers.get("If-None-Match") == f'"{number}"':
                 return web.Response(status=304)
             return web.Response(body=page(request.path, number), headers={"ETag": f'"{number}"'})
         finally:
             visit.end = time.time()
+
+    def number(self, path, moment):
+        """Return after how many changes a page is at a moment."""
+        phase = hashlib.sha256(path.encode()).digest()[0] / 256 if self.staggered else 0.0
+        return int((moment - self._born) / self.period + phase)
 
     def keys(self, group, count):
         """Return the addresses of pages of a group."""

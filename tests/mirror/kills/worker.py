@@ -7,10 +7,13 @@ import signal
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg  # noqa: F401  (what a mirror may need is loaded once)
 
+from unstale.errors import UnstaleError
+from unstale.mirror.cells.mirror import MirrorOfCells
 from unstale.mirror.engine import housekeeper, poll_runner
 from unstale.mirror.mirror import Mirror
 from unstale.mirror.settings import GroupLimit, Http, Settings
@@ -69,6 +72,31 @@ def work(*, store, copies, settings, user=None, alive=None, tick=None, ahead=0.0
     mirror.run(on_event=tell)
 
 
+def work_on_cells(*, store, copies, settings, environment, clock):
+    """Run a mirror of cells until killed, as a service that is started again when it ends.
+
+    At a SIGUSR1 the clock of its machine is set: it is ahead by what the file ``clock`` says.
+    """
+    ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
+    os.environ.update(environment)
+    real, ahead = time.time, [float(Path(clock).read_text("ascii"))]
+    time.time = lambda: real() + ahead[0]
+
+    def set_clock(*_):
+        ahead[0] = float(Path(clock).read_text("ascii"))
+
+    signal.signal(signal.SIGUSR1, set_clock)
+    say(up=True)
+    while True:
+        with (
+            suppress(UnstaleError),
+            MirrorOfCells(store, copies=copies, settings=settings_of(**settings)) as mirror,
+        ):
+            mirror.run(on_event=tell)
+            return
+        time.sleep(1.0)
+
+
 def main():
     """Fork a mirror for each line."""
     with tempfile.TemporaryDirectory() as folder, Mirror(Path(folder) / "mirror.db") as mirror:
@@ -79,7 +107,8 @@ def main():
         child = os.fork()
         if child == 0:
             try:
-                work(**json.loads(line))
+                job = json.loads(line)
+                (work_on_cells if "clock" in job else work)(**job)
             except BaseException as error:  # noqa: BLE001
                 say(error=repr(error))
                 os._exit(1)

@@ -63,6 +63,8 @@ CLAIM_SECONDS = 30.0
 """For which a cell is a runner's that has claimed it, if it is not heard of again."""
 SHARE_SECONDS = 60.0
 """Between two times that parts of the budget are given."""
+_BACK_SECONDS = 15.0
+"""For which claims that have ended while this database was away count on, so that all can renew theirs."""
 _CHANGING = "(changing)"
 """The runner of a cell that is being moved or split."""
 
@@ -102,7 +104,9 @@ _runners = Table(
     _TABLES,
     Column("runner", Text, primary_key=True),
     Column("expires", Double, nullable=False),
+    Column("cannot", Text, nullable=False, server_default="[]"),
 )
+"""``cannot``: numbers of cells that the process cannot work on, as JSON."""
 
 
 class CellState(NamedTuple):
@@ -223,19 +227,42 @@ class Directory:
 
     # --- work
 
-    def claim(self, runner: str, held: Sequence[int]) -> Claims:
-        """Say that a runner is there; return which cells it is to work on, as many as others have."""
+    def claim(
+        self,
+        runner: str,
+        held: Sequence[int],
+        *,
+        cannot: Sequence[int] = (),
+        leaving: Sequence[int] = (),
+    ) -> Claims:
+        """Say that a runner is there; return which cells it is to work on, as many as others have.
+
+        It gets none that it ``cannot`` work on, since it does not reach them, say, and others may have more
+        for that; and none that it is ``leaving`` just now.
+        """
+        excluded = {*cannot, *leaving}
         with self._transaction() as (connection, now):
+            self._come_back(connection, runner, now)
             connection.execute(
                 delete(_runners).where((_runners.c.expires <= now) | (_runners.c.runner == runner))
             )
-            connection.execute(insert(_runners), {"runner": runner, "expires": now + CLAIM_SECONDS})
-            runners = int(connection.scalar(select(func.count()).select_from(_runners)) or 1)
+            others = connection.scalars(select(_runners.c.cannot)).all()
+            left_by_others = {number for said in others for number in json.loads(said)}
+            row = {"runner": runner, "expires": now + CLAIM_SECONDS, "cannot": json.dumps(sorted(cannot))}
+            connection.execute(insert(_runners), row)
             states = [_state(row, now) for row in connection.execute(_all_cells()).mappings()]
-            most = ceil(len(states) / runners)
-            able = [one for one in states if not one.cell.changes and one.runner in {"", runner}]
+            most = ceil(len(states) / (len(others) + 1))
+            able = [
+                one
+                for one in states
+                if not one.cell.changes and one.runner in {"", runner} and one.cell.number not in excluded
+            ]
             able.sort(key=lambda one: (one.cell.number not in held, one.runner != runner))
-            mine = {one.cell.number: one for one in able[:most]}
+            mine = {
+                one.cell.number: one
+                for place, one in enumerate(able)
+                if place < most or one.cell.number in left_by_others
+            }
             left = [one.cell.number for one in states if one.runner == runner and one.cell.number not in mine]
             for numbers, who, expires in ((list(mine), runner, now + CLAIM_SECONDS), (left, "", 0.0)):
                 if numbers:
@@ -244,7 +271,21 @@ class Directory:
             unsettled = [
                 one.cell.number for one in states if one.cell.state and not (one.cell.changes and one.runner)
             ]
-            return Claims(mine, runners, unsettled)
+            return Claims(mine, len(others) + 1, unsettled)
+
+    @staticmethod
+    def _come_back(connection: Connection, runner: str, now: float) -> None:
+        """Let all claims count on for a moment, if this database was away for so long that all have ended.
+
+        A runner that was there before, and is the first to come back, would get all cells; the others would
+        let go of theirs, for nothing.
+        """
+        ends = {row.runner: row.expires for row in connection.execute(select(_runners))}
+        if runner not in ends or max(ends.values()) > now:
+            return
+        for table in (_runners, _cells):
+            statement = update(table).where(table.c.runner.in_(list(ends)), table.c.expires <= now)
+            connection.execute(statement.values(expires=now + _BACK_SECONDS))
 
     def release(self, runner: str) -> None:
         """Say that a runner is gone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -96,6 +97,8 @@ class MirrorOfCells:
         self.discovery = Discovery(settings, self.sources)
         self.directory = Directory(self._store, shared=settings.shared == "group", clock=self.clock.now)
         self._open: dict[int, Mirror] = {}
+        self._opening = threading.RLock()
+        """Held by the thread that opens or closes stores."""
         self._runner: CellRunner | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         try:
@@ -126,10 +129,11 @@ class MirrorOfCells:
             return
         before = {one.number: replace(one, state="") for one in self.cells}
         self.cells = cells
-        for cell in cells:
-            same = before.get(cell.number) == replace(cell, state="")
-            if not same and (old := self._open.pop(cell.number, None)) is not None:
-                old.close()
+        with self._opening:
+            for cell in cells:
+                same = before.get(cell.number) == replace(cell, state="")
+                if not same and (old := self._open.pop(cell.number, None)) is not None:
+                    old.close()
 
     def move(self, number: int, server: str, *, tell: Progress = lambda _: None) -> Cell:
         """Move a cell to another database of the mirror, or another file, while it runs.
@@ -151,8 +155,9 @@ class MirrorOfCells:
 
     def close(self) -> None:
         """Let go of all stores."""
-        while self._open:
-            self._open.popitem()[1].close()
+        with self._opening:
+            while self._open:
+                self._open.popitem()[1].close()
         self.directory.close()
 
     # --- cells ----------------------------------------------------------------------------------------------
@@ -221,12 +226,13 @@ class MirrorOfCells:
 
     def at(self, cell: Cell) -> Mirror:
         """Return a cell as a mirror, which is closed with all of this."""
-        found = self._open.get(cell.number)
-        if found is None:
-            while len(self._open) >= _MOST_CELLS_OPEN:
-                self._open.pop(next(iter(self._open))).close()
-            found = self._open[cell.number] = self.open_cell(cell)
-        return found
+        with self._opening:
+            found = self._open.get(cell.number)
+            if found is None:
+                while len(self._open) >= _MOST_CELLS_OPEN:
+                    self._open.pop(next(iter(self._open))).close()
+                found = self._open[cell.number] = self.open_cell(cell)
+            return found
 
     def numbered(self, number: int) -> Cell:
         """Return a cell by its number."""

@@ -4,6 +4,10 @@ Every few seconds it says that it is there, takes up cells or lets them go as ru
 cells what part of the budget they have, and takes what they discovered to other cells. Every minute it tells
 what they would spend at prices, and whoever comes first shares the budget out. Without the coordinating
 database it works on: what cells were given counts until it is replaced.
+
+Claims are renewed whatever else waits: what concerns one cell is done beside, so that a database that hangs
+holds up its own cells and no others. A cell that cannot be opened, or in which nothing can be recorded, is
+let go after a while, for others who may reach it.
 """
 
 from __future__ import annotations
@@ -12,7 +16,8 @@ import asyncio
 import os
 import socket
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -38,8 +43,16 @@ __all__ = ["CellRunner"]
 
 _EVERY_SECONDS = 5.0
 """Between two looks at the coordinating database."""
-_TRY_AGAIN_SECONDS = (5.0, 15.0, 60.0)
-"""After which a cell that could not be opened is tried again."""
+_TRY_AGAIN_SECONDS = (2.0, 5.0)
+"""After which a cell that could not be opened is tried again, before it is left to others."""
+_UNRECORDED_SECONDS = 20.0
+"""After which a cell in which nothing can be recorded is left to others."""
+_AVOID_SECONDS = 20.0
+"""For which a cell is left to others."""
+_ERRANDS_SECONDS = 5.0
+"""For which what concerns single cells is waited for before claims are renewed."""
+_THREADS = 64
+"""That may wait for databases of cells."""
 _TICK_SECONDS = 1.0
 """Between two events that say how all cells do."""
 
@@ -65,6 +78,26 @@ class _Member:
             self.worker.stop()
 
 
+class _Errands:
+    """What is done beside, each by its name and one of a name at a time."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def begin(self, name: str, errand: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Begin with it, unless it is under way."""
+        if name not in self._tasks:
+            task = self._tasks[name] = asyncio.create_task(errand())
+            task.add_done_callback(lambda _: self._tasks.pop(name, None))
+
+    async def wait(self) -> None:
+        """Wait until all is done, but not for long."""
+        if self._tasks:
+            done, _ = await asyncio.wait(list(self._tasks.values()), timeout=_ERRANDS_SECONDS)
+            for one in done:
+                one.result()  # it raises what nobody thought of
+
+
 class CellRunner:
     """Works on cells of a mirror, in one process."""
 
@@ -87,6 +120,12 @@ class CellRunner:
         self._demand_due = -inf
         self._ticks: dict[int, dict[str, Any]] = {}
         self._tick_due = -inf
+        self._avoided: dict[int, float] = {}
+        """Cells that are left to others, and until when."""
+        self._errands = _Errands()
+        self._claiming = ThreadPoolExecutor(1, thread_name_prefix="unstale-claims")
+        """The one thread that waits for the coordinating database."""
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="unstale-cells")
 
     def stop(self) -> None:
         """End `run` soon; polls that have begun are finished and recorded."""
@@ -113,8 +152,11 @@ class CellRunner:
                 member.leave()
             tasks = [one.task for one in self._members.values() if one.task is not None]
             await asyncio.gather(*tasks, return_exceptions=True)
+            await self._errands.wait()
             with suppress(Trouble, OSError):
-                await self._aside(self._mirror.directory.release, self.name)
+                await self._ask(self._mirror.directory.release, self.name)
+            for threads in (self._threads, self._claiming):
+                threads.shutdown(wait=False)
 
     async def _rest(self, moment: float) -> None:
         waits = [asyncio.create_task(self._clock.until(moment)), asyncio.create_task(self._stopping.wait())]
@@ -124,31 +166,57 @@ class CellRunner:
         await asyncio.gather(*left, return_exceptions=True)
 
     async def _aside(self, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
-        """Run in a thread what waits for a database, so that polls go on."""
+        """Run in a thread what waits for the database of a cell, so that polls go on."""
         with self._clock.busy():
-            return await asyncio.to_thread(function, *arguments)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+
+    async def _ask(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
+        """Run in its thread what waits for the coordinating database."""
+        with self._clock.busy():
+            call = partial(function, *arguments, **named)
+            return await asyncio.get_running_loop().run_in_executor(self._claiming, call)
 
     # --- what cells are ours --------------------------------------------------------------------------------
 
     async def _look(self, until: float | None) -> None:
         """Claim cells, and do for each what is due."""
         directory = self._mirror.directory
+        self._leave_what_fails()
+        leaving = [number for number, member in self._members.items() if member.leaving]
         try:
-            claims: Claims = await self._aside(directory.claim, self.name, list(self._members))
+            claims: Claims = await self._ask(
+                directory.claim, self.name, list(self._members), cannot=list(self._avoided), leaving=leaving
+            )
             self._take_up(claims, until)
-            await self._aside(self._mirror.refresh)
+            await self._ask(self._mirror.refresh)
             for number in claims.unsettled:
-                await self._settle(number)
-            for member in list(self._members.values()):
-                await self._tend(member)
+                self._errands.begin(f"settle {number}", partial(self._settle, number))
+            for number, member in self._members.items():
+                self._errands.begin(f"tend {number}", partial(self._tend, member))
+            await self._errands.wait()
             if self._clock.now() >= self._demand_due:
                 self._demand_due = self._clock.now() + self._share_every
-                if demands := await self._demands():
-                    await self._aside(directory.tell, demands)
-                await self._aside(lambda: directory.share_out(every=self._share_every))
+                demands: dict[int, tuple[DemandCurve, float]] = {}
+                for number, member in self._members.items():
+                    self._errands.begin(f"demand {number}", partial(self._demand, number, member, demands))
+                await self._errands.wait()
+                if demands:
+                    await self._ask(directory.tell, dict(demands))
+                await self._ask(directory.share_out, every=self._share_every)
             self._trouble_over()
         except (Trouble, OSError) as error:
             self._trouble(f"the coordinating database: {error}")
+
+    def _leave_what_fails(self) -> None:
+        """Leave cells to others in which nothing could be recorded for a while."""
+        now = self._clock.now()
+        self._avoided = {number: end for number, end in self._avoided.items() if end > now}
+        for number, member in self._members.items():
+            worker = member.worker
+            if worker is None or member.leaving or now - worker.store_fails_since < _UNRECORDED_SECONDS:
+                continue
+            self._avoided[number] = now + _AVOID_SECONDS
+            member.leave()
 
     async def _settle(self, number: int) -> None:
         """End the change of a cell that nobody carries on."""
@@ -177,32 +245,40 @@ class CellRunner:
                 del self._members[number]
 
     async def _work(self, member: _Member, concurrency: int, until: float | None) -> None:
-        """Work on a cell until it is to be left; begin anew, later and later, if it cannot be opened."""
-        tries = 0
+        """Work on a cell until it is to be left; if it cannot be opened after some tries, leave it."""
         number = member.state.cell.number
-        while not member.leaving:
+        for wait in (*_TRY_AGAIN_SECONDS, None):
+            if member.leaving:
+                return
             try:
-                mirror: Mirror = await self._aside(
-                    lambda: self._mirror.open_cell(member.state.cell, concurrency=concurrency)
-                )
-                try:
-                    working = mirror.working(lambda event: self._event(number, event))
-                    member.worker = await self._aside(working.__enter__)
-                    member.mirror, tries = mirror, 0
-                    try:
-                        if not member.leaving:
-                            await member.worker.run(until)
-                    finally:
-                        await self._aside(working.__exit__, None, None, None)
-                    return
-                finally:
-                    member.mirror = member.worker = None
-                    await self._aside(mirror.close)
+                await self._work_once(member, concurrency, until)
             except (UnstaleError, OSError) as error:
                 self._emit("trouble", f"cell {number}: {error}")
-                wait = _TRY_AGAIN_SECONDS[min(tries, len(_TRY_AGAIN_SECONDS) - 1)]
-                tries += 1
-                await self._rest(self._clock.now() + wait)
+                if wait is None:
+                    self._avoided[number] = self._clock.now() + _AVOID_SECONDS
+                else:
+                    await self._rest(self._clock.now() + wait)
+            else:
+                return
+
+    async def _work_once(self, member: _Member, concurrency: int, until: float | None) -> None:
+        """Open a cell, and work on it until it is to be left."""
+        number = member.state.cell.number
+        mirror: Mirror = await self._aside(
+            lambda: self._mirror.open_cell(member.state.cell, concurrency=concurrency)
+        )
+        try:
+            working = mirror.working(lambda event: self._event(number, event))
+            member.worker = await self._aside(working.__enter__)
+            member.mirror = mirror
+            try:
+                if not member.leaving:
+                    await member.worker.run(until)
+            finally:
+                await self._aside(working.__exit__, None, None, None)
+        finally:
+            member.mirror = member.worker = None
+            await self._aside(mirror.close)
 
     # --- the budget, and what goes from cell to cell --------------------------------------------------------
 
@@ -216,29 +292,28 @@ class CellRunner:
             if member.acknowledged < state.given:
                 taken = await self._aside(_give, mirror, ShareGiven(state.given, state.share))
                 if taken >= state.given:
-                    await self._aside(self._mirror.directory.acknowledge, number, state.given)
+                    await self._ask(self._mirror.directory.acknowledge, number, state.given)
                     member.acknowledged = state.given
             while await self._aside(deliver, mirror, self._mirror.discovery, self._cell_of):
                 pass
-        except (Trouble, OSError) as error:
-            self._emit("trouble", f"cell {number}: {error}")
+        except (UnstaleError, OSError) as error:
+            if not member.leaving:
+                self._emit("trouble", f"cell {number}: {error}")
 
     def _cell_of(self, group: str) -> Mirror:
         return self._mirror.at(self._mirror.of_group(group))
 
-    async def _demands(self) -> dict[int, tuple[DemandCurve, float]]:
-        """Ask the planners among our workers what their cells would spend at prices."""
-        found = {}
-        for number, member in list(self._members.items()):
-            worker, teller = member.worker, member.teller
-            if worker is None or member.leaving:
-                continue
-            now = self._clock.now()
-            with suppress(RuntimeError), self._clock.busy():  # it has just ended
-                told = await worker.ask(partial(teller.curve, now=now))
-                if told is not None:
-                    found[number] = told
-        return found
+    async def _demand(
+        self, number: int, member: _Member, demands: dict[int, tuple[DemandCurve, float]]
+    ) -> None:
+        """Ask the planner of a cell, if it is ours, what the cell would spend at prices."""
+        worker = member.worker
+        if worker is None or member.leaving:
+            return
+        with suppress(RuntimeError), self._clock.busy():  # it has just ended
+            told = await worker.ask(partial(member.teller.curve, now=self._clock.now()))
+            if told is not None:
+                demands[number] = told
 
     # --- events ---------------------------------------------------------------------------------------------
 

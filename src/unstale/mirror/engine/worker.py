@@ -181,6 +181,11 @@ class Worker:
         """Wait no longer for polls that have begun; they have failed, and are made again."""
         self._runner.give_up_polls()
 
+    @property
+    def store_fails_since(self) -> float:
+        """Since when nothing can be recorded; inf if all is well."""
+        return self._troubles.since("store")
+
     async def ask(self, question: Callable[[Planner], _Answer]) -> _Answer | None:
         """Return what the planner answers, between two turns; None if this worker does not plan."""
 

@@ -117,6 +117,8 @@ class Chores:
 class _Trouble:
     """Something that is out of order."""
 
+    first: float
+    """When it was first noticed."""
     latest: float
     """When it was last noticed."""
     told: set[str] = field(default_factory=set)
@@ -138,6 +140,10 @@ class TroubleLog:
     def __contains__(self, place: str) -> bool:
         return place in self._places
 
+    def since(self, place: str) -> float:
+        """Return since when a place is out of order; inf if it is not."""
+        return self._places[place].first if place in self._places else inf
+
     @property
     def pause(self) -> float:
         """Seconds to wait before the store is tried again: longer with each failure in a row."""
@@ -146,7 +152,7 @@ class TroubleLog:
     def add(self, place: str, error: BaseException, now: float) -> None:
         """Note that something went wrong; the same words are told of once."""
         text = str(error) or repr(error)
-        trouble = self._places.setdefault(place, _Trouble(now))
+        trouble = self._places.setdefault(place, _Trouble(now, now))
         trouble.latest = now
         if text not in trouble.told:
             trouble.told.add(text)
@@ -165,4 +171,5 @@ class TroubleLog:
     def move(self, by: float) -> None:
         """Move all moments: the clock was set by so much."""
         for trouble in self._places.values():
+            trouble.first += by
             trouble.latest += by
