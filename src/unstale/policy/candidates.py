@@ -1,7 +1,9 @@
 """Elements that may be polled now: which of them are looked at, what polls are worth, when to look again.
 
-Choosing costs time in proportion to what is due: an element is looked at again when its worth may have
-reached the price, not before.
+Choosing costs time in proportion to what is due: an element is looked at again when its worth may have nearly
+reached the price, not before. How nearly depends on how many there are: of a thousand, those are looked at
+that are worth four fifths of the price, and of many millions those that come to be worth it within a few
+turns. If the price falls, then, elements are looked at so much earlier than was noted.
 """
 
 from __future__ import annotations
@@ -24,7 +26,16 @@ from .replicas import ReplicaTurns
 _LONGEST_LOOK_AHEAD_HOURS = 48.0
 """Hours for which it is worked out in advance when a poll comes to be worth the price."""
 _LOOKED_AT_SHARE = 0.8
-"""Share of the price from which on elements are looked at."""
+"""Share of the price from which on elements are looked at, if there are few of them."""
+_LOOKED_AT_TURNS, _NARROWEST = 16.0, 0.002
+"""If there are many: those that are below the price by no more than what it takes about so many turns to grow
+by, and at least by this share."""
+_SLOWEST_GROWTH = 2.0
+"""Power of time with which worths grow, at least."""
+_CHEAPER = (0.97, 0.94, 0.88)
+"""Factors by which the price is lowered, one after the other, if too little is worth it."""
+_LONGEST_HURRY = 0.5
+"""Share of the price it was, below which all elements are looked at again."""
 
 
 class Turn(NamedTuple):
@@ -71,12 +82,31 @@ class Candidates:
         is spent in any case, unless there is a reserve.
         """
         new, old, values = self._looked_at(turn)
-        worth_it = new.size + np.count_nonzero(values >= _LOOKED_AT_SHARE * self.marked)
-        if self.marked > 0 and not self._known.limits.reserve and worth_it < affordable:
+        share = _looked_at_share(turn)
+
+        def too_few() -> bool:
+            worth_it = new.size + np.count_nonzero(values >= share * self.marked)
+            return self.marked > 0 and not self._known.limits.reserve and worth_it < affordable
+
+        for factor in _CHEAPER if share > _LOOKED_AT_SHARE else ():
+            if not too_few():
+                break
+            self._hurry(factor, turn)
+            new, old, values = self._looked_at(turn)
+        if too_few():
             self.marked = 0.0
             self._table.look_again()
             return self._looked_at(turn)
         return new, old, values
+
+    def _hurry(self, factor: float, turn: Turn) -> None:
+        """Have elements looked at when they are worth a part of the price that was noted.
+
+        As worths grow at least with the square of time, they are by that share of their time earlier. Nobody
+        is left alone for longer than the shortest patience without a look.
+        """
+        self._table.hurry((1.0 - factor ** (1.0 / _SLOWEST_GROWTH)) * SHORTEST_ROUNDS * turn.round)
+        self.marked *= factor
 
     def _looked_at(self, turn: Turn) -> tuple[Places, Places, Floats]:
         """Return elements that are looked at now, as `find` does."""
@@ -84,7 +114,9 @@ class Candidates:
         self._shares.count()
         places = table.due(now, end)
         is_open = np.array([hours is None or bool(hours.is_open(now)) for hours in table.hours])
-        able = ~table["busy"][places] & (table["not_before"][places] <= now) & (table["weight"][places] > 0)
+        waits = table["not_before"][places] > now
+        table.look_at(places[waits], table["not_before"][places[waits]])
+        able = ~table["busy"][places] & ~waits & (table["weight"][places] > 0)
         able &= table["state"][places] != DROPPED
         places = places[able & is_open[table["window"][places]]]
         places = places[self._known.limits.free(table["group"][places], now, end) > 0]
@@ -142,7 +174,12 @@ class Candidates:
         At constant rates worth grows at most with a power of time, so it takes that long to reach the price.
         """
         table, end, price = self._table, turn.end, min(turn.price, lowest)
-        if short or turn.price < _LOOKED_AT_SHARE * self.marked:  # budget is left, or polls are cheaper now
+        share = _looked_at_share(turn)
+        cheaper = turn.price < share * self.marked
+        if cheaper and share > _LOOKED_AT_SHARE and turn.price > _LONGEST_HURRY * self.marked:
+            self._hurry(turn.price / self.marked, turn)
+            cheaper = False
+        if short or cheaper:  # budget is left, or polls are cheaper now
             table.look_again()
             self.marked = price
             return
@@ -152,7 +189,8 @@ class Candidates:
         since = self._replicas.since(places, table.since(places, end), end)
         growth = self._known.growth(places)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            reach = 0.9 * (_LOOKED_AT_SHARE * self.marked / values) ** (1.0 / growth)
+            reach = (share * self.marked / values) ** (1.0 / growth)
+        reach *= 0.9 if share == _LOOKED_AT_SHARE else share
         soon = 0.1 * float(table.learner.half_life.min())
         worked = self._replicas.since(places, table.worked_since(places, end), end)
         with np.errstate(over="ignore"):  # a poll that is worth next to nothing has a very long way
@@ -160,10 +198,15 @@ class Candidates:
         wait = table.after(places, np.full(places.size, end), wait) - end
         if self._known.clocks is not None and self._known.timed:
             horizon = min(soon, _LONGEST_LOOK_AHEAD_HOURS * self._known.clocks.rhythms.hour)
-            moments = self._known.next_polls(
-                places, np.full(places.size, end), _LOOKED_AT_SHARE * self.marked, horizon
-            )
+            moments = self._known.next_polls(places, np.full(places.size, end), share * self.marked, horizon)
             wait = np.where(np.isnan(moments), wait, np.maximum(moments - end, 0.2 * self._known.clocks.step))
         patience = SHORTEST_ROUNDS * turn.round
         wait = np.minimum(wait, np.where(since < patience, patience - since, patience))
-        table["look", places] = end + np.minimum(wait, np.maximum(table["max_age"][places] - since, 0.0))
+        wait = np.minimum(wait, np.maximum(table["max_age"][places] - since, 0.0))
+        table.look_at(places, end + wait)
+
+
+def _looked_at_share(turn: Turn) -> float:
+    """Return the share of the price from which on elements are looked at."""
+    margin = _LOOKED_AT_TURNS * (turn.end - turn.now) / turn.round
+    return 1.0 - min(max(margin, _NARROWEST), 1.0 - _LOOKED_AT_SHARE)

@@ -26,6 +26,7 @@ from unstale.estimation.learning.learner import Learner
 from unstale.schedule import Windows
 
 from .class_tree import ClassTree
+from .look_calendar import LookCalendar
 from .terms import ElementTerms
 
 Places = NDArray[np.intp]
@@ -38,8 +39,10 @@ STATES = ("new", "ok", "gone", "failing", "refused", "removed", "dropped", "paus
 AWAY = ("removed", "paused", "archived")
 """States of elements that are in no table: nobody polls them, and they do not count."""
 NEW, OK, GONE, FAILING, REFUSED, REMOVED, DROPPED = range(7)
-_CHOICES_PER_SCAN = 12
-"""Choices for which one pass over all elements finds those that may become due."""
+_LEFT_SHARE = 0.2
+"""Share of elements that are looked at, but not soon, from which on these go back to the calendar."""
+_SHORTEST_TURN_DAYS = 1.0 / 16.0
+"""Turns that are shorter than this part of a day of the calendar get one with shorter days."""
 
 _COLUMNS: Mapping[str, tuple[type, float]] = {
     "id": (np.int64, 0), "group": (np.int32, 0), "added": (np.float64, 0.0), "last": (np.float64, np.nan),
@@ -118,12 +121,12 @@ class ElementColumns:
 class ElementTable:
     """Columns, in the order of the elements' numbers, and the learner that has a row for each of them.
 
-    ``look``: no sooner is it worth looking at the element. ``soon``: it is among those that may become due
-    within the next choices. ``busy``: a poll of it is handed out. ``reads``: what its weight is multiplied
-    by. ``channel`` and ``hints``: who gives hints about it, and how many since the last poll. ``list``: the
-    list, one of those that users named, by which it was discovered; 0 if users named it themselves.
-    ``clockwork``: its row in `clockworks`, 0 if it has none; ``day_bet`` and ``week_bet`` say what a clock of
-    its own has bet without one.
+    ``look``: no sooner is it worth looking at the element. ``soon``: it is among those that are looked at in
+    each turn, until they go back to the calendar. ``busy``: a poll of it is handed out. ``reads``: what its
+    weight is multiplied by. ``channel`` and ``hints``: who gives hints about it, and how many since the last
+    poll. ``list``: the list, one of those that users named, by which it was discovered; 0 if users named it
+    themselves. ``clockwork``: its row in `clockworks`, 0 if it has none; ``day_bet`` and ``week_bet`` say
+    what a clock of its own has bet without one.
     ``terms``: what it is polled for, by number. ``composed``: what is added to its weight, as it is a part of
     something. ``stays``: for how long after the last poll its source promises that it stays as it is.
     ``elsewhere`` and ``replica``: when another replica has polled it, and which.
@@ -146,7 +149,11 @@ class ElementTable:
         self._count: int | None = None
         self._present: int | None = None
         self._polled: int | None = None
-        self._soon, self._soon_until = np.empty(0, np.intp), -inf
+        self._calendar: LookCalendar | None = None
+        """When elements are looked at that are not ``soon``; None: it has to be made from the columns."""
+        self._hurried = 0.0
+        """By how much later than they are due elements are in the calendar, and in the column ``look``."""
+        self._soon = np.empty(0, np.intp)
         self._sooner: list[Places] = []
         self.learner = Learner(0, round=1.0)
         self.clockworks = ClockworkLearner()
@@ -246,7 +253,6 @@ class ElementTable:
             else:
                 self._alike.pop(name, None)
                 self._columns[name] = np.concatenate([self[name], np.full(count, blank, kind)])
-        self._soon_until = -inf
         self.recount()
 
     def fill(self, start: int, columns: ElementColumns) -> None:
@@ -264,7 +270,7 @@ class ElementTable:
 
     def extend(self, count: int, **columns: ArrayLike) -> Places:
         """Add elements after all others, with these columns; return where they are."""
-        start = len(self)
+        start, self._calendar = len(self), None
         self._extend(count, columns)
         places = np.arange(start, start + count)
         first = int(self["id"][start - 1]) + 1 if start else 0
@@ -289,6 +295,7 @@ class ElementTable:
             for name in self._columns.keys() - self._alike.keys():
                 self._columns[name] = self._columns[name][order]
             self.learner.reorder(order)
+            self._calendar = None
 
     def _learn_of(self, more: int) -> None:
         """Let the learner know of more elements, of the class of all until their nodes are known."""
@@ -475,7 +482,10 @@ class ElementTable:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return all columns."""
-        return {name: column.copy() for name, column in self._columns.items()}
+        return {
+            name: column - self._hurried if name == "look" else column.copy()
+            for name, column in self._columns.items()
+        }
 
     @classmethod
     def resume(
@@ -501,34 +511,65 @@ class ElementTable:
     def look_again(self) -> None:
         """Look at all elements when polls are chosen next."""
         self["look", :] = np.where(np.isin(self["state"], (REMOVED, DROPPED)), inf, -inf)
-        self._soon_until = -inf
+        self._calendar, self._hurried = None, 0.0
         self.recount()
 
     def touch(self, places: Places) -> None:
         """Look at these elements when polls are chosen next."""
         state = self["state"][places]
         self["look", places] = np.where((state == REMOVED) | (state == DROPPED), inf, -inf)
+        if self._calendar is None:
+            return
         new = np.unique(places[~self["soon"][places]])
         if new.size:
             self["soon", new] = True
             self._sooner.append(new)
 
+    def look_at(self, places: Places, moments: Floats) -> None:
+        """Look at these elements at moments, and not before."""
+        self["look", places] = moments + self._hurried
+
+    def hurry(self, seconds: float) -> None:
+        """Look at all elements by so much earlier than was said."""
+        self._hurried += seconds
+
     def due(self, now: float, end: float) -> Places:
         """Return the elements that are worth looking at before ``end``.
 
-        One pass over all of them serves several choices: it finds those that may become due in the meantime.
+        That takes no longer the more others there are: they are in a calendar.
         """
-        look = self["look"]
-        if end > self._soon_until or len(self._sooner) > 1000:
-            self._soon_until = end + _CHOICES_PER_SCAN * (end - now)
-            self["soon", :] = look <= self._soon_until
-            self._soon = np.flatnonzero(self["soon"])
-        elif self._sooner:
-            self._soon = np.concatenate([self._soon, *self._sooner])
-        self._sooner = []
-        moments = look[self._soon]
-        later = moments > self._soon_until
-        if np.count_nonzero(later) > 0.2 * later.size:
-            self["soon", self._soon[later]] = False
+        now, end = now + self._hurried, end + self._hurried
+        calendar = self._turn_calendar(now, end)
+        moments = self["look"][self._soon]
+        later = moments > calendar.until
+        if np.count_nonzero(later) > _LEFT_SHARE * later.size:
+            left = self._soon[later]
+            self["soon", left] = False
+            calendar.enter(left, moments[later])
             self._soon, moments = self._soon[~later], moments[~later]
         return self._soon[moments <= end]
+
+    def _turn_calendar(self, now: float, end: float) -> LookCalendar:
+        """Turn the calendar on, and let what is due be looked at; make one if there is none that will do."""
+        calendar, look = self._calendar, self["look"]
+        if (
+            calendar is None
+            or calendar.is_full(len(self))
+            or end - now < _SHORTEST_TURN_DAYS * calendar.day
+            or end <= calendar.start
+        ):
+            calendar = self._calendar = LookCalendar(now, end - now)
+            calendar.turn(end, look)
+            self["soon", :] = look <= calendar.until
+            self._soon, self._sooner = np.flatnonzero(self["soon"]), []
+            rest = np.flatnonzero(~self["soon"])
+            calendar.enter(rest, look[rest])
+            return calendar
+        if (due := calendar.turn(end, look)).size:
+            due = np.unique(due[~self["soon"][due]])
+            self["soon", due] = True
+            self._sooner.append(due)
+        if self._sooner:
+            self._soon = np.concatenate([self._soon, *self._sooner])
+            self._sooner = []
+        return calendar

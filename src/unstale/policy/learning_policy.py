@@ -403,7 +403,7 @@ class LearningPolicy(Generic[AnyLimits_co]):
             table.recount()
         self.hinted.forget(at)
         table.touch(at)
-        table["look", place] = table["not_before"][place]
+        table.look_at(at, table["not_before"][at])
 
     # --- what is known --------------------------------------------------------------------------------------
 
