@@ -9,7 +9,7 @@ import io
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from math import inf
@@ -308,13 +308,25 @@ class ParquetFile:
         found: list[str] = self._file.schema_arrow.names
         return found
 
+    @property
+    def group_rows(self) -> list[int]:
+        """How many rows each row group has."""
+        found = self._file.metadata
+        return [int(found.row_group(i).num_rows) for i in range(found.num_row_groups)]
+
     def batches(
-        self, columns: Iterable[str], advance: Advance = ignore, rows: int | None = None
+        self,
+        columns: Iterable[str],
+        advance: Advance = ignore,
+        rows: int | None = None,
+        groups: Sequence[int] | None = None,
     ) -> Iterator[Any]:
-        """Return some columns, batch by batch."""
+        """Return some columns, batch by batch; of these row groups only, if they are given."""
         so_far: Counter[str] = Counter()
+        some = {} if groups is None else {"row_groups": list(groups)}
+        names = list(dict.fromkeys(columns))
         try:
-            for batch in self._file.iter_batches(rows or BATCH_ROWS, columns=list(dict.fromkeys(columns))):
+            for batch in self._file.iter_batches(rows or BATCH_ROWS, columns=names, **some):
                 self._check_texts(batch, so_far)
                 yield batch
                 advance(batch.num_rows)

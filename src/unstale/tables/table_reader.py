@@ -94,13 +94,23 @@ class TableReader(Generic[_T]):
         """Read the table in parts of so many rows, each time anew; only the columns of these roles."""
         return map(self._made_of, self._parts(roles, advance, rows))
 
-    def _parts(self, roles: Sequence[str], advance: Advance, rows: int | None) -> Iterator[Columns]:
+    def of_groups(self, groups: Sequence[int], *roles: str) -> Iterator[_T]:
+        """Read some row groups of Parquet, one after the other in the file, in parts."""
+        return map(self._made_of, self._parts(roles, ignore, None, groups))
+
+    def _parts(
+        self,
+        roles: Sequence[str],
+        advance: Advance,
+        rows: int | None,
+        groups: Sequence[int] | None = None,
+    ) -> Iterator[Columns]:
         if isinstance(self.file, TextFile):
             yield from self._by_python(self.file, rows or _ROWS_AT_ONCE, advance, roles)
             return
-        first = 0
+        first = sum(self.file.group_rows[: groups[0]]) if groups else 0
         found = [self._found[role] for role in self._found if role in roles]
-        for batch in self.file.batches(self._titles(found), advance, rows):
+        for batch in self.file.batches(self._titles(found), advance, rows, groups):
             yield self._columns([batch], found, first)
             first += batch.num_rows
 

@@ -34,6 +34,41 @@ def test_stream_plans_the_same(options, ask, monkeypatch):
             assert parts["against"][policy][name] == about(whole["against"][policy][name], rel=1e-9)
 
 
+def in_a_cluster(**options):
+    """A cluster of Dask on this machine."""
+    from distributed import LocalCluster
+
+    return LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, processes=False, **options)
+
+
+@pytest.mark.parametrize("certain", [True, False])
+def test_a_cluster_finds_the_same_price(ask, certain, monkeypatch):
+    monkeypatch.setattr("unstale.cli.plan.in_parts._ROWS_OF_A_SHARD", 1200)
+    rng = np.random.default_rng(1)
+    columns = {"rate": rng.lognormal(0, 2, 5000), "weight": rng.random(5000)}
+    if not certain:
+        columns["rate"][:50] = 0.0
+        columns["shape"], columns["scale"] = np.full(5000, 2.0), columns["rate"] / 2.0
+        columns["shape"][:100] = columns["scale"][:100] = np.nan
+    pq.write_table(pa.table(columns), "many.parquet", row_group_size=500)
+    command = ["plan", "many.parquet", "--budget", "500/day", "--out"]
+    alone = ask(*command, "alone.parquet", "--stream")
+    with in_a_cluster() as cluster:
+        together = ask(*command, "together.parquet", "--dask", cluster.scheduler_address)
+    assert together["price"] == pytest.approx(alone["price"], rel=1e-9)
+    one, other = pq.read_table("alone.parquet"), pq.read_table("together.parquet")
+    np.testing.assert_allclose(one["frequency"], other["frequency"], rtol=1e-6, atol=1e-9)
+
+
+def test_a_cluster_that_is_not_there(refuse, monkeypatch):
+    monkeypatch.setattr("unstale.cli.plan.in_parts._CONNECT_SECONDS", 0.5)
+    command = ["plan", "pages.parquet", "--budget", "1/h", "--out", "plan.parquet"]
+    assert refuse(*command, "--dask", "tcp://127.0.0.1:1").startswith(
+        "--dask tcp://127.0.0.1:1: there is no scheduler of Dask: "
+    )
+    assert refuse(*command, "--dask", "nonsense://").startswith("--dask nonsense://: there is no scheduler")
+
+
 def test_stream_counts_bytes(run, ask):
     command = ["plan", "files.parquet", "--budget", "1MB/h", "--out", "plan.parquet", "--stream"]
     assert ask(*command)["spent"] == pytest.approx(24e6, rel=1e-6)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unstale.cli.shared.problem import Task, as_objective, fitted, no_weight, open_elements
 from unstale.cli.shared.progress import progress, told_of_compilation
-from unstale.errors import InvalidInput
+from unstale.errors import InvalidInput, Trouble, need
 from unstale.quantities import Flow, TimeUnit
 from unstale.tables import (
     LAW_ROLES,
@@ -24,12 +26,18 @@ from unstale.tables import (
 from .report import PlanReport, PlanValue
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from unstale.arguments import Floats, Order
     from unstale.objectives import Objective
     from unstale.planning import ShardedPlan
 
 MOST_ROWS_IN_MEMORY = 20_000_000
 """Rows of a Parquet file above which it is planned in parts."""
+_ROWS_OF_A_SHARD = 4_000_000
+"""Rows that a worker of a cluster takes at a time, about: so many row groups of the file."""
+_CONNECT_SECONDS = 20.0
+"""For which the scheduler of a cluster is waited for."""
 
 
 def is_huge(file: str, out: str | None, policy: str, options: dict[str, Any]) -> bool:
@@ -111,6 +119,68 @@ class _Shards:
                 yield from (shard for _, shard in _pieces(part))
 
 
+@contextmanager
+def _cluster(address: str) -> Iterator[Client]:
+    """Connect to a cluster of Dask."""
+    distributed = need("distributed", extra="dask", needed_for="plans on a cluster")
+    try:
+        client = distributed.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise Trouble(f"--dask {address}: there is no scheduler of Dask: {error}") from error
+    with closing(client):
+        yield client
+
+
+def _shards_for_workers(
+    table: TableReader[TableElements],
+    roles: tuple[str, ...],
+    columns: tuple[tuple[str, str], ...],
+    *,
+    certain: bool,
+    uncertain: bool,
+) -> list[Callable[[], dict[str, Any]]]:
+    """Return what workers call to read their shards: some row groups each, which they find in the file.
+
+    Of a file with ``uncertain`` rates, elements that do not change are shards of their own.
+    """
+    assert isinstance(table.file, ParquetFile)  # noqa: S101  (as was checked)
+    shards: list[list[int]] = []
+    room = 0
+    for number, rows in enumerate(table.file.group_rows):
+        if not shards or rows > room:
+            shards.append([])
+            room = _ROWS_OF_A_SHARD
+        shards[-1].append(number)
+        room -= rows
+    file = str(Path(table.path).absolute())
+    read = partial(_shard_of, file, columns=columns, certain=certain, roles=roles)
+    pieces = range(2 if uncertain else 1)
+    return [partial(read, groups=groups, piece=piece) for groups in shards for piece in pieces]
+
+
+def _shard_of(
+    file: str,
+    *,
+    groups: list[int],
+    piece: int,
+    columns: tuple[tuple[str, str], ...],
+    certain: bool,
+    roles: tuple[str, ...],
+) -> dict[str, Any]:
+    """Return the columns of some row groups of a file, on a worker."""
+    import numpy as np
+
+    parts = list(open_elements(file, columns=columns, certain=certain).of_groups(groups, *roles))
+    names = ("rates", "weights", "sizes", "shapes", "scales")
+    there = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in names
+        if getattr(parts[0], name) is not None
+    }
+    pieces = [shard for _, shard in _pieces(TableElements(keys=range(len(there["rates"])), **there))]
+    return pieces[piece] if piece < len(pieces) else {"rates": []}
+
+
 def _pieces(part: TableElements) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Return shards with the places of their elements in the part.
 
@@ -148,9 +218,13 @@ def plan_in_parts(
     order: Order,
     ignore_sizes: bool,
     certain: bool,
+    dask: str | None = None,
     **limits: Flow | None,
 ) -> PlanReport:
-    """Read the file again and again: to check it, to find the price, and to write the frequencies."""
+    """Read the file again and again: to check it, to find the price, and to write the frequencies.
+
+    With the address of a cluster of ``dask`` its workers find the price; each reads its part once.
+    """
     table, target = _both_parquet(open_elements(file, columns=columns, certain=certain), out)
     given = [f"--{name.replace('_', '-')}" for name, value in limits.items() if value is not None]
     if policy != "optimal" or given:
@@ -164,10 +238,15 @@ def plan_in_parts(
     if not totals.weights:
         raise no_weight(file, columns)
     task = Task(file, totals.count, totals.rates, rate_unit, budget, order, objective, totals.uncertain)
-    with told_of_compilation():
+    with told_of_compilation(), nullcontext() if dask is None else _cluster(dask) as client:
         from unstale.planning import plan_shards
 
-        plan = plan_shards(_Shards(table, roles), task.amount, objective=goal, order=order)
+        shards = (
+            _Shards(table, roles)
+            if client is None
+            else _shards_for_workers(table, roles, columns, certain=certain, uncertain=totals.uncertain > 0)
+        )
+        plan = plan_shards(shards, task.amount, objective=goal, order=order, executor=client)
         report = PlanReport(task, policy, plan.price, plan.gap, PlanValue(), out, {"uniform": PlanValue()})
         if totals.rates:
             report.against["proportional"] = PlanValue()

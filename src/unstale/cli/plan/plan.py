@@ -28,6 +28,7 @@ Examples:
   unstale plan pages.csv --budget 1000/day
   unstale plan pages.csv --budget 1000/day --objective age --out plan.csv
   unstale plan pages.parquet --budget 50/s --group-limit 60/h --out plan.parquet
+  unstale plan /shared/pages.parquet --budget 9000/s --out plan.parquet --dask tcp://scheduler:8786
   unstale plan files.csv --budget 20MB/h --rate-unit week --column rate=updates
   zcat pages.csv.gz | unstale plan - --budget 1000/day > plan.csv
 """
@@ -38,7 +39,21 @@ Examples:
 @policy_option
 @out_option("the frequencies here")
 @click.option("--stream", is_flag=True, help="Plan a Parquet file in parts, whatever its size.")
-def plan(*, file: str, as_json: bool, policy: str, out: str | None, stream: bool, **options: Any) -> None:  # noqa: ANN401
+@click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Find the price on a cluster of Dask, with this scheduler, whose workers see FILE.",
+)
+def plan(
+    *,
+    file: str,
+    as_json: bool,
+    policy: str,
+    out: str | None,
+    stream: bool,
+    dask: str | None,
+    **options: Any,  # noqa: ANN401
+) -> None:
     """Work out how often to poll each element of FILE.
 
     FILE has a column rate (changes per --rate-unit) and may have the columns key, weight, size (bytes of a
@@ -53,8 +68,8 @@ def plan(*, file: str, as_json: bool, policy: str, out: str | None, stream: bool
     terminal shows the first rows, and a pipe gets all of them as CSV.
     """
     check_out(out, file)
-    if stream or is_huge(file, out, policy, options):
-        _tell(plan_in_parts(file, out, policy=policy, **options), as_json=as_json)
+    if stream or dask is not None or is_huge(file, out, policy, options):
+        _tell(plan_in_parts(file, out, policy=policy, dask=dask, **options), as_json=as_json)
         return
     problem = load(file, **options)
     if policy in {"proportional", "square-root"} and not problem.elements.rates.any():
