@@ -12,6 +12,7 @@ from benchmarks.mirror import resident
 from benchmarks.timing import required
 from unstale.estimation.learning.learner import Learner
 from unstale.policy import ElementTable, LearningPolicy, PollOutcomes, RateLimits
+from unstale.policy.candidates import Chosen
 from unstale.policy.element_table import OK
 
 MILLION = 1_000_000
@@ -27,6 +28,10 @@ def run() -> None:
             f"  {groups:>7,} groups, {spacing:g} s apart: of a core {required(100.0 * share, 5, '%')};"
             f" {chosen:.0f} polls each time; yardstick: one NumPy pass each time {100.0 * yardstick:.2f} %"
         )
+    turns = {count: measure_turns(count) for count in (MILLION // 10, MILLION, 4 * MILLION)}
+    told = ", ".join(f"{1e3 * seconds:.1f} ms of {count:,}" for count, seconds in turns.items())
+    ratio = turns[4 * MILLION] / turns[MILLION // 10]
+    print(f"  a turn, with all elements where a steady schedule has them: {told}; {required(ratio, 2, 'x')}")
     learned, passed = measure_learning()
     print(
         f"  learning from a poll: {required(1e6 * learned, 1, 'us')}, {1.0 / learned:,.0f} polls a second;"
@@ -87,17 +92,8 @@ def measure_choosing(count: int, groups: int, spacing: float) -> tuple[float, fl
         chosen = policy.choose(now, now + TICK, room=10_000)
         places = chosen.places
         spent = time.process_time() - began
-        seen = PollOutcomes(
-            np.arange(heard, heard + places.size), policy.table["id"][places], chosen.start,
-            chosen.start - policy.table["last"][places],
-            np.where(rng.random(places.size) < 0.4, "changed", "unchanged").tolist(),
-            np.full(places.size, 2000.0), np.full(places.size, 2000.0), np.ones(places.size, np.bool_),
-        )  # fmt: skip
         began = time.process_time()
-        policy.hear(seen)
-        policy.table["busy", places] = False
-        policy.limits.hand_out([])
-        policy.rescaled()
+        _hear(policy, chosen, heard, rng)
         spent += time.process_time() - began
         heard, now = heard + places.size, now + TICK
         if tick >= 0:
@@ -109,6 +105,63 @@ def measure_choosing(count: int, groups: int, spacing: float) -> tuple[float, fl
     one_pass = (time.process_time() - began) / 20
     assert polls >= 0.97 * POLLS_PER_SECOND * TICK * TICKS
     return float(np.mean(taken)) / TICK, one_pass / TICK, polls / TICKS
+
+
+def measure_turns(count: int, warm: int = 40, turns: int = 60) -> float:
+    """Seconds of the processor for a turn at a steady price, in the median."""
+    rng = np.random.default_rng(2)
+    policy = policy_of(count, 10_000, 1.0)
+    span = count / POLLS_PER_SECOND
+    for _ in range(3):
+        policy.learn(np.arange(count), span * rng.exponential(size=count), rng.random(count) < 0.4)
+    _settle(policy, rng)
+    taken, heard = [], 0
+    for turn in range(warm + turns):
+        now, began = TICK * turn, time.process_time()
+        chosen = policy.choose(now, now + TICK, room=10_000)
+        taken.append(time.process_time() - began)
+        _hear(policy, chosen, heard, rng)
+        heard += chosen.places.size
+    return float(np.median(taken[warm:]))
+
+
+def _settle(policy: LearningPolicy[RateLimits], rng: np.random.Generator) -> None:
+    """Let the last poll of each element be at any time since its worth was 0, and the price the right one."""
+    count, known = len(policy.table), policy.known
+
+    def times(places: np.ndarray, price: float) -> np.ndarray:
+        """When worths reach the price."""
+        low, high = np.full(places.size, 1.0), np.full(places.size, 60.0 * count / POLLS_PER_SECOND)
+        for _ in range(25):
+            middle = np.sqrt(low * high)
+            enough = known.worths(places, middle) >= price
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return high
+
+    some = rng.choice(count, min(count, 20_000), replace=False)
+    low, high = 1e-12, 1e12
+    for _ in range(40):
+        price = np.sqrt(low * high)
+        too_many = np.mean(1.0 / times(some, price)) * count > POLLS_PER_SECOND
+        low, high = (price, high) if too_many else (low, price)
+    policy.table["last", :] = -times(np.arange(count), high) * rng.random(count)
+    policy.price = high
+    policy.table.look_again()
+
+
+def _hear(policy: LearningPolicy[RateLimits], chosen: Chosen, heard: int, rng: np.random.Generator) -> None:
+    """Let polls have seen something."""
+    places = chosen.places
+    seen = PollOutcomes(
+        np.arange(heard, heard + places.size), policy.table["id"][places], chosen.start,
+        chosen.start - policy.table["last"][places],
+        np.where(rng.random(places.size) < 0.4, "changed", "unchanged").tolist(),
+        np.full(places.size, 2000.0), np.full(places.size, 2000.0), np.ones(places.size, np.bool_),
+    )  # fmt: skip
+    policy.hear(seen)
+    policy.table["busy", places] = False
+    policy.limits.hand_out([])
+    policy.rescaled()
 
 
 def measure_memory(count: int) -> float:

@@ -86,7 +86,7 @@ class Candidates:
 
         def too_few() -> bool:
             worth_it = new.size + np.count_nonzero(values >= share * self.marked)
-            return self.marked > 0 and not self._known.limits.reserve and worth_it < affordable
+            return bool(self.marked > 0 and not self._known.limits.reserve and worth_it < affordable)
 
         for factor in _CHEAPER if share > _LOOKED_AT_SHARE else ():
             if not too_few():
@@ -122,7 +122,9 @@ class Candidates:
         places = places[self._known.limits.free(table["group"][places], now, end) > 0]
         is_new = np.isnan(table["last"][places])
         new, old = places[is_new], places[~is_new]
-        old = old[table.since(old, now) >= table["min_interval"][old]]
+        early = table["min_interval"][old] - table.since(old, now)
+        table.look_at(old[early > 0], now + early[early > 0])
+        old = old[early <= 0]
         since = self._replicas.since(old, table.since(old, end), end)
         if turn.in_turn:
             return new, old, since

@@ -80,10 +80,12 @@ class Worker:
         """Start a mirror; wait until it runs, or not even that."""
         self._process.stdin.write(json.dumps(self.job) + "\n")
         self._process.stdin.flush()
-        self.pid = self._next("pid")
+        said = {}
+        while not {"pid", "up" if up else "pid"} <= said.keys():  # either may come first
+            said |= self._lines.get(timeout=PATIENCE)
+            self.pid = said.get("pid")
+            assert not {"dead", "error"} & said.keys(), said
         self._up = up
-        if up:
-            self._next("up")
 
     def kill(self, number=signal.SIGKILL):
         """Kill it; it must not have died of itself."""

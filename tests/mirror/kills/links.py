@@ -67,7 +67,7 @@ class Links:
     """All links of a test, in a thread."""
 
     def __enter__(self):
-        self._servers = []
+        self._open = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
@@ -75,12 +75,12 @@ class Links:
 
     def __exit__(self, *_):
         async def end():
-            for server in self._servers:
+            for server, link in self._open:
                 server.close()
-            tasks = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+                link.become("cut")
+            if tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+                await asyncio.wait(tasks, timeout=30.0)
+            await asyncio.sleep(0.1)  # connections that were cut are closed
 
         asyncio.run_coroutine_threadsafe(end(), self._loop).result(60.0)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -92,7 +92,7 @@ class Links:
 
         async def begin():
             link = Link(target)
-            self._servers.append(await asyncio.start_server(link.serve, host, port))
+            self._open.append((await asyncio.start_server(link.serve, host, port), link))
             return link
 
         return asyncio.run_coroutine_threadsafe(begin(), self._loop).result(60.0)
