@@ -27,9 +27,9 @@ _LONGEST_LOOK_AHEAD_HOURS = 48.0
 """Hours for which it is worked out in advance when a poll comes to be worth the price."""
 _LOOKED_AT_SHARE = 0.8
 """Share of the price from which on elements are looked at, if there are few of them."""
-_LOOKED_AT_TURNS, _NARROWEST = 16.0, 0.002
-"""If there are many: those that are below the price by no more than what it takes about so many turns to grow
-by, and at least by this share."""
+_LOOKED_AT_TURNS, _LOOKED_AT_ELEMENTS = 16.0, 8000.0
+"""If there are many: those that are below the price by no more than that share of it which so many turns are
+of a round, or so many elements of all, whichever is more."""
 _SLOWEST_GROWTH = 2.0
 """Power of time with which worths grow, at least."""
 _CHEAPER = (0.97, 0.94, 0.88)
@@ -82,7 +82,7 @@ class Candidates:
         is spent in any case, unless there is a reserve.
         """
         new, old, values = self._looked_at(turn)
-        share = _looked_at_share(turn)
+        share = self._looked_at_share(turn)
 
         def too_few() -> bool:
             worth_it = new.size + np.count_nonzero(values >= share * self.marked)
@@ -176,7 +176,7 @@ class Candidates:
         At constant rates worth grows at most with a power of time, so it takes that long to reach the price.
         """
         table, end, price = self._table, turn.end, min(turn.price, lowest)
-        share = _looked_at_share(turn)
+        share = self._looked_at_share(turn)
         cheaper = turn.price < share * self.marked
         if cheaper and share > _LOOKED_AT_SHARE and turn.price > _LONGEST_HURRY * self.marked:
             self._hurry(turn.price / self.marked, turn)
@@ -207,8 +207,11 @@ class Candidates:
         wait = np.minimum(wait, np.maximum(table["max_age"][places] - since, 0.0))
         table.look_at(places, end + wait)
 
-
-def _looked_at_share(turn: Turn) -> float:
-    """Return the share of the price from which on elements are looked at."""
-    margin = _LOOKED_AT_TURNS * (turn.end - turn.now) / turn.round
-    return 1.0 - min(max(margin, _NARROWEST), 1.0 - _LOOKED_AT_SHARE)
+    def _looked_at_share(self, turn: Turn) -> float:
+        """Return the share of the price from which on elements are looked at."""
+        if not turn.round < inf:
+            return _LOOKED_AT_SHARE
+        margin = max(
+            _LOOKED_AT_TURNS * (turn.end - turn.now) / turn.round, _LOOKED_AT_ELEMENTS / len(self._table)
+        )
+        return 1.0 - min(margin, 1.0 - _LOOKED_AT_SHARE)
