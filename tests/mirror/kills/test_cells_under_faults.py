@@ -122,14 +122,17 @@ class Bed:
             "SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid) "
             "WHERE relation = 'cell_budget'::regclass AND mode = 'RowShareLock'"
         )
-        with suppress(exc.SQLAlchemyError):  # that database may be down
+        try:
             for _ in range(1000):
                 with engine.connect() as connection:
                     names = connection.scalars(query).all()
                 for one in running:
                     if any(f":{one.pid}:" in (name or "") for name in names):
                         return one
-        engine.dispose()
+        except exc.SQLAlchemyError:  # that database is down
+            pass
+        finally:
+            engine.dispose()
         return None
 
 
