@@ -41,7 +41,7 @@ def in_a_cluster(**options):
     return LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, processes=False, **options)
 
 
-@pytest.mark.parametrize("certain", [True, False])
+@pytest.mark.parametrize("certain", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_cluster_finds_the_same_price(ask, certain, monkeypatch):
     monkeypatch.setattr("unstale.cli.plan.in_parts._ROWS_OF_A_SHARD", 1200)
     rng = np.random.default_rng(1)

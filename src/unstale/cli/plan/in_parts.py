@@ -172,7 +172,7 @@ def _shard_of(
 
     parts = list(open_elements(file, columns=columns, certain=certain).of_groups(groups, *roles))
     names = ("rates", "weights", "sizes", "shapes", "scales")
-    there = {
+    there: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in names
         if getattr(parts[0], name) is not None
