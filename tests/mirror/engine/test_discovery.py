@@ -63,6 +63,22 @@ def test_a_feed_that_names_others_at_each_poll_leaves_good_pages_their_share(tmp
     assert shares(attacked)["link"] >= 0.4  # half of the budget is for what is new
 
 
+@pytest.mark.parametrize("reserve", [0.0, pytest.param(30.0, marks=pytest.mark.long)])
+def test_what_is_new_has_the_share_that_is_said(tmp_path, reserve):
+    """While others are worth their polls: here they change every five seconds, and no limit holds them up."""
+    good = {f"python:good{i}/page": lambda now: str(now // 5).encode() for i in range(40)}
+    content = good | {"python:feed/0": naming("link", 1000, endless=True)}
+    mirror, world = make(
+        tmp_path, content=content, budget=10.0, tick=None, reserve=reserve, groups=SPACED,
+        discovery=DiscoveryLimits(poll_share=0.2),
+    )  # fmt: skip
+    with mirror:
+        add(mirror, *(key.removeprefix("python:") for key in content))
+        run(mirror, 50.0)
+    # What came first, before others were due, counts as theirs for a while.
+    assert shares(world, since=20.0)["link"] == pytest.approx(0.2, abs=0.02)
+
+
 def test_one_list_does_not_take_the_turns_of_another(tmp_path):
     world = played(
         tmp_path,
