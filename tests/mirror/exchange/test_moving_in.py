@@ -4,6 +4,7 @@ import http.server
 import json
 import shutil
 import threading
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,17 @@ data: x
 """
 
 
+OPML = """<?xml version="1.0"?><opml version="2.0" xmlns:frss="https://freshrss.org/opml"><body>
+<outline text="News of the day">
+  <outline text="A" type="rss" xmlUrl="https://a.example/feed" frss:ttl="7200"/>
+  <outline text="B" type="rss" xmlUrl="https://b.example/feed" frss:ttl="-3600"/>
+</outline>
+<outline text="C" type="rss" xmlUrl="https://c.example/feed"/>
+<outline text="page" type="HTML+XPath" xmlUrl="https://d.example/p" frss:xPathItem="//x"/>
+</body></opml>
+"""
+
+
 @pytest.fixture
 def mirror(tmp_path):
     with Mirror(tmp_path / "mirror.db", settings=Settings(budget=1.0)) as mirror:
@@ -106,6 +118,27 @@ def test_a_watch_that_was_looked_at_in_between_says_so(data, mirror):
         ("new", 1.7e9), ("unchanged", 1.7002e9 - six_hours), ("changed", 1.7002e9), ("unchanged", CHECKED)
     ]  # fmt: skip
     assert mirror.find(PAGE).max_age == six_hours
+
+
+def test_feeds_come_with_folders_intervals_and_what_is_muted(tmp_path, mirror):
+    """As FreshRSS writes it: intervals in seconds, below 0 where a feed is muted."""
+    file = tmp_path / "feeds.opml"
+    file.write_text(OPML)
+    found = read_foreign(file, "opml")
+    done = bring(mirror, found, keep_intervals=True)
+    got = {one.key: (one.source, one.max_age, one.tags, one.state) for one in mirror.elements()}
+    assert got == {
+        "https://a.example/feed": ("feed", 7200.0, ("News-of-the-day",), "new"),
+        "https://b.example/feed": ("feed", 3600.0, ("News-of-the-day",), "paused"),
+        "https://c.example/feed": ("feed", inf, (), "new"),
+    }
+    assert (done.added, done.polls_per_day) == (3, 12.0)
+    ((page, why),) = done.left_out
+    assert (page, "made from a page by the feed reader" in why) == ("https://d.example/p", True)
+    for text, told in ((OPML[:200], "feeds.opml: "), ("<rss/>", "it is not OPML")):
+        file.write_text(text)
+        with pytest.raises(InvalidInput, match=told):
+            read_foreign(file, "opml")
 
 
 def test_the_file_of_earlier_releases(data, mirror):

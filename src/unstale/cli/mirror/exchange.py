@@ -21,7 +21,7 @@ from .open import Opened, OpenedCells, allow_option, mirror_options, open_any, o
 from .report import print_item, withheld_words
 
 _KINDS = ("elements", "history", "copies")
-_FOREIGN = ("changedetection", "urlwatch", "nutch", "stormcrawler", "cdx")
+_FOREIGN = ("changedetection", "urlwatch", "nutch", "stormcrawler", "cdx", "opml")
 """Other tools, from which somebody moves in."""
 _ARCHIVES = (".warc", ".warc.gz")
 _MOST_LEFT_OUT_SHOWN = 10
@@ -74,7 +74,8 @@ def import_command(
     files that your own mirror exported, say --allow secrets,validators.
 
     Other tools are changedetection.io (its data folder, or the address of its API), urlwatch (its list of
-    jobs), Nutch and StormCrawler (dumps), and indexes of archives (CDX, CDXJ), read as polls.
+    jobs), Nutch and StormCrawler (dumps), feed readers (OPML), and indexes of archives (CDX, CDXJ), read as
+    polls.
     """
     foreign = {file: found for file in files if (found := _foreign_kind(file, kind))}
     if foreign:

@@ -18,7 +18,15 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from unstale.errors import InvalidInput, Trouble
 from unstale.mirror.source import Json
 
-from .foreign_mirror import ForeignElement, ForeignMirror, ForeignPoll, as_written_by, read_json, read_text
+from .foreign_mirror import (
+    ForeignElement,
+    ForeignMirror,
+    ForeignPoll,
+    as_written_by,
+    read_json,
+    read_text,
+    word_of,
+)
 
 __all__ = ["read_changedetection_api", "read_changedetection_folder"]
 
@@ -27,7 +35,7 @@ _UNITS = {"weeks": 604800.0, "days": 86400.0, "hours": 3600.0, "minutes": 60.0, 
 _DEFAULT_SECONDS = 3.0 * 3600.0
 _REGEX = re.compile(r"^/(.*)/([a-z]*)$", re.DOTALL)
 _MOST_ANSWER_BYTES = 50_000_000
-_MOST_TAGS, _MOST_TAG_CHARACTERS = 50, 60
+_MOST_TAGS = 50
 _Watch = Mapping[str, Any]
 
 
@@ -115,8 +123,8 @@ def _titles(tags: Mapping[str, Any]) -> dict[str, str]:
     found = {}
     for number, tag in tags.items():
         title = tag.get("title") if isinstance(tag, Mapping) else None
-        if isinstance(title, str) and (words := re.split(r"[\s,]+", title.strip())) != [""]:
-            found[str(number)] = "-".join(filter(None, words))[:_MOST_TAG_CHARACTERS]
+        if isinstance(title, str) and (word := word_of(title)):
+            found[str(number)] = word
     return found
 
 

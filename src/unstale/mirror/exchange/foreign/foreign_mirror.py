@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,10 +14,20 @@ from typing import Any, Literal
 from unstale.errors import InvalidInput
 from unstale.mirror.source import Json
 
-__all__ = ["ForeignElement", "ForeignMirror", "ForeignPoll", "read_json", "read_text"]
+__all__ = ["ForeignElement", "ForeignMirror", "ForeignPoll", "read_json", "read_text", "word_of"]
 
 MOST_ELEMENTS, MOST_POLLS = 1_000_000, 5_000_000
 _MOST_JSON_BYTES = 50_000_000
+_MOST_TAG_CHARACTERS = 60
+
+
+def word_of(title: str) -> str:
+    """Return a title of a tag or a folder as one word.
+
+    >>> word_of("News of the day")
+    'News-of-the-day'
+    """
+    return "-".join(filter(None, re.split(r"[\s,]+", title)))[:_MOST_TAG_CHARACTERS]
 
 
 @dataclass(frozen=True)

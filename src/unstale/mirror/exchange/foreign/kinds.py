@@ -11,6 +11,7 @@ from .cdx import read_cdx
 from .changedetection import read_changedetection_folder
 from .crawls import read_nutch, read_storm_crawler
 from .foreign_mirror import ForeignMirror, as_written_by
+from .opml import read_opml
 from .urlwatch import read_urlwatch
 
 __all__ = ["KINDS", "kind_of", "read_foreign"]
@@ -21,6 +22,7 @@ KINDS: Mapping[str, Callable[[Path], ForeignMirror]] = {
     "nutch": read_nutch,
     "stormcrawler": read_storm_crawler,
     "cdx": read_cdx,
+    "opml": read_opml,
 }
 
 
@@ -31,6 +33,8 @@ def kind_of(path: Path) -> str | None:
         return "changedetection"
     if name.endswith((".cdx", ".cdxj")):
         return "cdx"
+    if name.endswith(".opml"):
+        return "opml"
     if name.endswith((".yaml", ".yml")):
         return "urlwatch"
     return "stormcrawler" if name.endswith((".jsonl", ".ndjson")) else None
