@@ -235,10 +235,11 @@ class LearningPolicy(Generic[AnyLimits_co]):
 
         Polls come before the readers, if the budget can wait for that and copies are to be fresh.
         """
-        if (clocks := self.known.clocks) is not None:
-            wanted = self.known.aim.objective.kernel == kernels.FRESHNESS
-            clocks.read_by_hour(levels if wanted else None)
-            self.table.look_again()
+        clocks, wanted = self.known.clocks, self.known.aim.objective.kernel == kernels.FRESHNESS
+        if clocks is None or ((levels is None or not wanted) and clocks.readers is None):
+            return
+        clocks.read_by_hour(levels if wanted else None)
+        self.table.look_again()
 
     def polled(self, places: Places, time: Floats) -> None:
         """Take it that polls of elements see something at these moments; of several the last counts."""
