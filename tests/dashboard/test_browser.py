@@ -213,16 +213,16 @@ def test_a_budget_is_tried_and_applied(page, running):
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile("/what-if/apply"))
     assert page.inner_text("h1").startswith("Set the budget to")
-    assert running.reader.status().budget == pytest.approx(30.0)  # only asked yet
+    assert running.reader.status().budget == pytest.approx(15.0)  # only asked yet
     assert not focused(page, "main button")  # nothing is set by pressing Enter once too often
     tab_to(page, "main button")
     page.keyboard.press("Enter")
     page.wait_for_url("**/what-if?said=applied")
     deadline = time.monotonic() + 120
-    while running.reader.status().budget == pytest.approx(30.0) and time.monotonic() < deadline:
+    while running.reader.status().budget == pytest.approx(15.0) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert running.reader.status().budget < 40.0
-    assert running.reader.status().budget != pytest.approx(30.0)
+    assert running.reader.status().budget != pytest.approx(15.0)
 
 
 def test_an_element_is_added_by_keyboard(page, running):
