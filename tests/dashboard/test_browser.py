@@ -278,6 +278,7 @@ def test_nothing_is_wider_than_a_telephone(browser, running, scheme):
         "/", "/what-if?budget=60/s", "/elements", f"/elements/{number}",
         f"/elements/{number}/versions/{version}", "/changes", "/docs",
         "/what-if/apply?budget=50/s", f"/elements/{number}/remove", "/nothing",
+        "/rules", f"/elements/{number}/edit", f"/elements/{number}/noise", "/notify",
     ):  # fmt: skip
         page.goto(address)
         page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
@@ -340,12 +341,33 @@ def test_pages_are_useful_without_a_script(browser, running):
     context.close()
 
 
+def test_a_rule_is_made_and_undone_by_keyboard(page, running):
+    def tags():
+        return {one.tags for one in running.reader.elements("python:page 0*")}
+
+    page.goto("/rules")
+    page.focus("#match")
+    page.keyboard.type("python:page 0*")
+    for _ in range(9):  # selector, ignore, change, threshold, weight, max_age, min_interval, group, tags
+        page.keyboard.press("Tab")
+    page.keyboard.type("quarterly")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/rules?changed=10", wait_until="commit")
+    assert tags() == {("quarterly",)}
+    page.focus("form[action='/undo'] button")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**said=undone", wait_until="commit")
+    assert tags() == {()}
+
+
 def test_text_can_be_read(browser, running):
     """Contrast of text to its ground, by WCAG 2: at least 4.5."""
     for scheme in ("light", "dark"):
         context = browser.new_context(base_url=running.root, color_scheme=scheme)
         page = context.new_page()
-        for address in ("/", "/what-if?budget=60/s", "/changes", "/elements"):
+        number = next(iter(running.reader.elements())).id
+        more = ("/rules", f"/elements/{number}/edit", "/notify")
+        for address in ("/", "/what-if?budget=60/s", "/changes", "/elements", *more):
             page.goto(address)
             worst = page.evaluate(_CONTRAST)
             assert worst["ratio"] >= 4.5, (scheme, address, worst)
