@@ -336,6 +336,9 @@ def test_weights_by_key(three, tmp_path):
     file = str(tmp_path / "weights.parquet")
     pq.write_table(pa.table({"id": ["a", "b"], "views": [None, 3.0]}), file)
     columns = {"key": "id", "weight": "views", "element": "unused"}
+    numbers, numbered = str(tmp_path / "numbers.parquet"), replace(three, keys=["7", "8", "9"])
+    pq.write_table(pa.table({"key": [9, 7], "weight": [2.0, 1.0]}), numbers)  # as elements may be
+    assert load_weights(numbers, numbered).tolist() == [1.0, 0.0, 2.0]
     assert load_weights(file, three, columns).tolist() == [0.0, 3.0, 0.0]
 
 

@@ -35,7 +35,7 @@ from .git_history import Repository, histories_of
 if TYPE_CHECKING:
     from unstale.simulation import World
 
-_WEIGHTS = Schema((Column("key", "text", needed=True), replace(WEIGHT, needed=True, empty=True)), "weights")
+_WEIGHTS = Schema((Column("key", "label", needed=True), replace(WEIGHT, needed=True, empty=True)), "weights")
 BUNDLED = "releases of 211 Python packages"
 _DAY_SECONDS = 86400.0
 
