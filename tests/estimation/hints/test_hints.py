@@ -556,7 +556,8 @@ def test_questions_that_cannot_be():
         plan_hinted(changes, 1.0, weights=[1.0, 2.0, 3.0])
 
 
+@pytest.mark.parametrize("recall", [0.5, 1e-12, 1e-197])
 @pytest.mark.parametrize("budget", [1e-3, 1e-13, 1e-38, 1e-290])
-def test_a_budget_that_is_next_to_nothing_is_spent(budget):
-    plan = plan_hinted(HintedChanges([0.1, 1.0, 3.0], 0.5, 0.0), budget)
+def test_a_budget_that_is_next_to_nothing_is_spent(budget, recall):
+    plan = plan_hinted(HintedChanges([0.1, 1.0, 3.0], recall, 0.0), budget)
     assert plan.spent == pytest.approx(budget, rel=1e-9)

@@ -19,7 +19,7 @@ from unstale.processes import Poisson
 from .hinted_changes import HintedChanges
 from .hinted_costs import HintedCosts
 
-_LEAST_SHARE = 1e-300
+_LOG_ODDS = -700.0, 700.0
 _LEAST_JUMP_SHARE = 1e-9
 """Share of the budget by which what is spent must jump at a price to be called a jump."""
 _LEVELS = 121
@@ -161,24 +161,28 @@ def _shared(
 ) -> tuple[float, Floats]:
     """Return the share of hints to be judged by the lower of two prices, and what is polled then."""
 
-    def polled(share: float) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
+    def polled(odds: float) -> Floats:
+        """Return what is polled if so many hints are judged by the higher price for one by the lower."""
+        share = 1.0 / (1.0 + odds)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             short, long = 1.0 / more, 1.0 / less
-            never = short + (1.0 / share - 1.0) / hint_rate  # hint after hint, until one is acted on
-            cycle = np.where(less > 0, short + (1.0 - share) * (long - short), never)
+            never = short + odds / hint_rate  # hint after hint, until one is acted on
+            cycle = np.where(less > 0, short + odds * share * (long - short), never)
             found = np.where(more > less, 1.0 / cycle, more)
             return np.where((hint_rate > 0) | (more == less), found, less + share * (more - less))
+
+    def over(log_odds: float) -> float:
+        return float(size @ polled(exp(log_odds))) - budget
 
     excess = float(size @ (more - less))
     if not excess > _LEAST_JUMP_SHARE * budget or float(size @ more) <= budget:
         return 1.0, more
-
-    def over(log_share: float) -> float:
-        return float(size @ polled(exp(log_share))) - budget
-
-    least = log(_LEAST_SHARE)  # of a budget that is next to nothing
-    share = exp(least if over(least) >= 0.0 else scipy.optimize.brentq(over, least, 0.0, xtol=1e-13))
-    return share, polled(share)
+    low, high = _LOG_ODDS  # by their logarithm: a share may be next to nothing, or next to all
+    if over(low) <= 0.0 or over(high) >= 0.0:
+        odds = exp(low if over(low) <= 0.0 else high)
+    else:
+        odds = exp(scipy.optimize.brentq(over, low, high, xtol=1e-13))
+    return 1.0 / (1.0 + odds), polled(odds)
 
 
 def _column(name: str, values: ArrayLike | None, count: int, **rules: float) -> Floats:
