@@ -115,7 +115,7 @@ def test_the_examples_in_python_run(page):
 
 def test_all_pages_are_tested():
     too_long = HOWTO / "shootout.md"  # its example takes minutes, and plays what learns, to the last digit
-    # Run by tests of their own, but for be-told-of-changes, read-the-dashboard, render-pages and run-a-fleet.
+    # Run by tests of their own, but for read-the-dashboard and run-a-fleet.
     of_the_mirror = [HOWTO / f"{name}.md" for name in MIRROR]
     assert sorted(HOWTO.glob("*.md")) == sorted([*PAGES, too_long, *of_the_mirror])
 
