@@ -103,7 +103,7 @@ def _polled(folder: Path, work: object = None) -> tuple[float, dict[str, float]]
 
 @contextmanager
 def _process(command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, env=environment) as process:  # noqa: S603
         try:
             yield process

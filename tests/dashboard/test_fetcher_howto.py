@@ -1,10 +1,13 @@
 """The page about fetchers of one's own: what it shows runs, against a real site and a real server."""
 
 import http.server
+import json
 import re
+import shutil
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -61,3 +64,46 @@ def test_the_example_fetches_what_the_mirror_plans(tmp_path, site):
         assert len(mirror.polls()) >= 5
         assert {poll.outcome for poll in mirror.polls()} <= {"new", "changed"}
         assert all(element.fingerprint for element in mirror.elements())
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_shell_example_takes_leases_puts_content_and_reports(tmp_path):
+    text = PAGE.read_text()
+    shown = re.findall(r"^ *```sh\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL)
+    leases, outcomes, contents = (
+        next(block for block in shown if f"/api/{name}" in block)
+        for name in ("leases", "outcomes", "contents")
+    )
+    config = re.search(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL).group(1)
+    (tmp_path / "mirror.toml").write_text(config)
+    (tmp_path / "page.html").write_text("<p>content</p>")
+    with Mirror(tmp_path / "mirror.db") as mirror:
+        mirror.add_many([New(f"https://{host}.example/") for host in "ab"])
+    with running(tmp_path, "--serve", "--port", "0", "--for", "600s", command="run") as (_, address):
+
+        def shell(block):
+            line = block.replace("http://127.0.0.1:8321", address.rstrip("/"))
+            done = subprocess.run(  # noqa: S603
+                ["/bin/sh", "-ec", line], cwd=tmp_path, capture_output=True, text=True, check=True
+            )
+            return json.loads(done.stdout)
+
+        taken = []
+        while len(taken) < 2:
+            taken += shell(leases)["leases"]
+            time.sleep(0.2)
+        time.sleep(max(max(one["slot"] for one in taken) - time.time(), 0.0))
+        put = shell(contents)
+        first, second = (
+            outcomes.replace('"element": 1', f'"element": {one["element"]}').replace(
+                "1795000000.5", repr(one["slot"])
+            )
+            for one in taken
+        )
+        assert shell(first) == {"recorded": 1, "again": 0, "refused": []}
+        assert shell(first) == {"recorded": 0, "again": 1, "refused": []}
+        named = second.replace('"fingerprint": "sha256:9f86d0..."', f'"digest": "{put["digest"]}"')
+        assert shell(named)["recorded"] == 1
+    with Mirror(tmp_path / "mirror.db") as mirror:
+        assert mirror.read(taken[1]["key"]).body == b"<p>content</p>"
+        assert mirror.find(taken[0]["key"]).validators == {"etag": '"a1"'}

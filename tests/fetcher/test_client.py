@@ -8,9 +8,11 @@ from inspect import iscoroutinefunction
 import pytest
 
 from unstale import AsyncFetcher, Fetcher, InvalidInput, Trouble
-from unstale.fetcher import FetchLease, ReportAnswer
+from unstale.fetcher import AddAnswer, FetchLease, ReportAnswer
 
 from .conftest import EDIT, LEASE
+
+NOT_HERE = "only pages, feeds and sitemaps can be added here; for others there is 'unstale add'"
 
 
 class Waiting:
@@ -40,8 +42,10 @@ both = pytest.mark.parametrize("client", [Fetcher, Waiting])
 def test_polls_are_taken_and_reported(served, client):
     with client(served.address, "one", token=EDIT) as fetcher:
         addresses = [f"https://{host}.example/index" for host in "abcd"]
-        assert fetcher.add(addresses) == 4
-        assert fetcher.add(addresses) == 0
+        assert fetcher.add([*addresses, "file:///etc/passwd"]) == AddAnswer(
+            added=4, refused={"file:///etc/passwd": NOT_HERE}
+        )
+        assert fetcher.add(addresses) == AddAnswer(known=4)
         taken = served.leased(fetcher.lease, 4)
         assert sorted(lease.key for lease in taken) == addresses
         assert {lease.group for lease in taken} == {f"http:{host}.example" for host in "abcd"}

@@ -271,7 +271,8 @@ class Scheduler:
         """Add pages that the spider began with."""
         while self._new:
             some = list(self._new)[:500]
-            self._fetcher.add(some)
+            for key, why in self._fetcher.add(some).refused.items():
+                _log.warning("the mirror does not take %s: %s", key, why)
             for key in some:
                 self._new.pop(key, None)
 

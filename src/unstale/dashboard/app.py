@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -18,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 from unstale.errors import InvalidInput, NoAnswer, Trouble
 
 from .access_rules import AccessRules
-from .api import api, copies, feeds, metrics
+from .api import api, copies, feeds, fetching, metrics
 from .error_responses import problem, wants_page
 from .guard import GuardMiddleware
 from .mirror_gateway import MirrorGateway
@@ -35,12 +36,13 @@ _ABOUT = (
 def create_app(gateway: MirrorGateway, rules: AccessRules, *, early: bool = False) -> FastAPI:
     """Return the dashboard of a mirror, which it closes in the end.
 
-    ``early``: what takes long with a million elements is begun at once, not when somebody asks for it.
+    ``early``: what takes long with a million elements is begun at once, not when somebody asks for it. The
+    process is the application's own.
     """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        looking = asyncio.create_task(gateway.view() if early else asyncio.sleep(0))
+        looking = asyncio.create_task(_begin(gateway) if early else asyncio.sleep(0))
         looking.add_done_callback(lambda done: done.cancelled() or done.exception())  # who asks will be told
         yield
         looking.cancel()
@@ -62,9 +64,17 @@ def create_app(gateway: MirrorGateway, rules: AccessRules, *, early: bool = Fals
     gateway.trusted = rules.needs_token
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
 
-    for part in (pages, api, copies, feeds, metrics):
+    for part in (fetching, pages, api, copies, feeds, metrics):  # they are looked through in this order
         app.include_router(part.router(gateway))
     return app
+
+
+async def _begin(gateway: MirrorGateway) -> None:
+    """Look at all elements; then leave alone what has been loaded: to look at it for garbage takes long."""
+    try:
+        await gateway.view()
+    finally:
+        gc.freeze()
 
 
 def _tell_errors(app: FastAPI) -> None:

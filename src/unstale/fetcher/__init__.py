@@ -5,6 +5,6 @@ must be served (``unstale run --serve``) and say ``fetch = "elsewhere"``.
 """
 
 from .client import AsyncFetcher, Fetcher
-from .messages import FetchLease, FetchResult, ReportAnswer
+from .messages import AddAnswer, FetchLease, FetchResult, ReportAnswer
 
-__all__ = ["AsyncFetcher", "FetchLease", "FetchResult", "Fetcher", "ReportAnswer"]
+__all__ = ["AddAnswer", "AsyncFetcher", "FetchLease", "FetchResult", "Fetcher", "ReportAnswer"]

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from unstale.errors import Trouble
 
-from .messages import FetcherProtocol, FetchLease, FetchResult, ReportAnswer, RequestToMirror
+from .messages import AddAnswer, FetcherProtocol, FetchLease, FetchResult, ReportAnswer, RequestToMirror
 
 if TYPE_CHECKING:
     import aiohttp
@@ -86,9 +86,9 @@ class Fetcher:
             done += self._protocol.reported(request, self._send(request))
         return done
 
-    def add(self, keys: Sequence[str]) -> int:
-        """Add elements (with a token that is for ``edit``); return how many were not there."""
-        return int(self._send(self._protocol.add(keys))["added"])
+    def add(self, keys: Sequence[str]) -> AddAnswer:
+        """Add elements (with a token that is for ``edit``); return how many are new, and what is refused."""
+        return self._protocol.added(self._send(self._protocol.add(keys)))
 
     def _send(self, request: RequestToMirror) -> dict[str, Any]:
         headers = {**self._protocol.headers, "Content-Type": request.content_type}
@@ -170,9 +170,9 @@ class AsyncFetcher:
             done += self._protocol.reported(request, await self._send(request))
         return done
 
-    async def add(self, keys: Sequence[str]) -> int:
-        """Add elements (with a token that is for ``edit``); return how many were not there."""
-        return int((await self._send(self._protocol.add(keys)))["added"])
+    async def add(self, keys: Sequence[str]) -> AddAnswer:
+        """Add elements (with a token that is for ``edit``); return how many are new, and what is refused."""
+        return self._protocol.added(await self._send(self._protocol.add(keys)))
 
     async def _send(self, request: RequestToMirror) -> dict[str, Any]:
         import aiohttp

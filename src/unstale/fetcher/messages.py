@@ -171,6 +171,17 @@ class ReportAnswer:
         return ReportAnswer(self.recorded + other.recorded, self.again + other.again, refused)
 
 
+@dataclass(frozen=True)
+class AddAnswer:
+    """What became of elements that were to be added."""
+
+    added: int = 0
+    known: int = 0
+    """Were there before."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Keys, and why."""
+
+
 class RequestToMirror(NamedTuple):
     """What is sent to the server of a mirror."""
 
@@ -250,6 +261,12 @@ class FetcherProtocol:
     def add(keys: Sequence[str]) -> RequestToMirror:
         """Return the request that adds elements."""
         return RequestToMirror.of_json("/api/elements", {"elements": [{"key": key} for key in keys]})
+
+    @staticmethod
+    def added(answer: Mapping[str, Any]) -> AddAnswer:
+        """Return what an answer says of elements that were to be added."""
+        refused = {str(one["key"]): str(one["why"]) for one in answer["refused"]}
+        return AddAnswer(int(answer["added"]), int(answer["known"]), refused)
 
     def read(self, status: int, body: bytes) -> dict[str, Any]:
         """Return an answer, or raise what is wrong: `Trouble` if it can be tried again."""

@@ -5,6 +5,7 @@ import base64
 import hashlib
 import time
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -292,6 +293,71 @@ def test_a_fetcher_that_dies_with_a_thousand_leases_keeps_nobody_out(tmp_path):
             late = told(client, [outcome(one, fingerprint="a") for one in dead], fetcher="dead")
             assert late["recorded"] == 0
             assert len(mirror.polls(limit=5000)) == 400
+
+
+def test_one_who_lies_and_one_who_is_silent_get_no_more_than_budget_and_limits(tmp_path):
+    """One says that all has changed, as quickly as it can; the other takes all that it gets, for ever."""
+    budget, spacing = 40.0, 0.1
+    limits = (GroupLimit("http:a.example", concurrency=1, spacing=spacing),)
+    settings = replace(SETTINGS, budget=budget, reserve=0.0, groups=(*limits, *SETTINGS.groups))
+    with Mirror(tmp_path / "mirror.db", settings=settings) as mirror:
+        mirror.add_many([New(f"https://{host}.example/{i}") for host in "abc" for i in range(40)])
+        with mirror._working(lambda _: None) as worker, client_of(mirror.store.url, settings) as client:
+            began, taken, lies, recorded = time.time(), [], [], 0
+            while time.time() < began + 1.5 or not recorded:
+                asyncio.run(worker.turn())
+                for fetcher in ("liar", "silent"):
+                    answer = client.post("/api/leases", json={"fetcher": fetcher, "count": 8, "each": 2})
+                    taken += answer.json()["leases"]
+                    if fetcher == "liar":
+                        lies += [outcome(one, fingerprint="new") for one in answer.json()["leases"]]
+                if lies:
+                    answer = told(client, lies, fetcher="liar")
+                    recorded += answer["recorded"]
+                    early = {one["element"] for one in answer["refused"] if "its slot" in one["why"]}
+                    lies = [one for one in lies if one["element"] in early]  # it says so again
+                time.sleep(0.05)
+            end = max(one["slot"] for one in taken)
+        starts = sorted(one["slot"] for one in taken if one["group"] == "http:a.example")
+        polls = mirror.polls(limit=1000)
+    assert 0 < recorded == len(polls)
+    assert all(poll.time <= end for poll in polls)
+    assert len(taken) <= budget * (end - began) + 1.0
+    assert all(later - earlier >= 0.99 * spacing for earlier, later in pairwise(starts))
+
+
+def test_a_server_takes_reports_of_leases_that_it_does_not_remember(planned, monkeypatch):
+    """It may have been restarted, or another server has given them, or there were too many."""
+    mirror, plan, client = planned
+    monkeypatch.setattr("unstale.mirror.engine.fetchers._MOST_REMEMBERED", 2)
+    taken = leased(plan, client)
+    assert told(client, [outcome(one, fingerprint="a") for one in taken[:3]])["recorded"] == 3
+    with client_of(mirror.store.url, SETTINGS) as other:
+        assert told(other, [outcome(one, fingerprint="a") for one in taken])["recorded"] == COUNT - 3
+    assert sorted(poll.outcome for poll in mirror.polls()) == ["new"] * COUNT
+
+
+def test_an_older_outcome_that_comes_last_changes_nothing(planned):
+    mirror, plan, client = planned
+    old = leased(plan, client, seconds=1.0)
+    time.sleep(1.2)
+    new = leased(plan, client)
+    assert told(client, [outcome(one, fingerprint="new") for one in new])["recorded"] == COUNT
+    answer = told(client, [outcome(one, fingerprint="old") for one in old])
+    assert (answer["recorded"], answer["again"], len(answer["refused"])) == (0, 0, COUNT)
+    assert {element.fingerprint for element in mirror.elements()} == {"new"}
+
+
+def test_a_report_that_is_too_large_is_refused_and_can_be_made_smaller(planned):
+    mirror, plan, client = planned
+    taken = leased(plan, client)
+    large = base64.b64encode(b"x" * 200_000).decode()
+    answer = told(client, [outcome(one, content=large) for one in taken], code=413)
+    assert "1,000,000 bytes" in answer["error"]
+    many = [{"element": i, "slot": 1.0, "outcome": "gone"} for i in range(1, 1002)]
+    assert "at most 1000 items" in told(client, many, code=422)["error"]
+    assert mirror.polls() == []
+    assert all(told(client, [outcome(one, content=large)])["recorded"] == 1 for one in taken)
 
 
 def test_a_report_that_comes_twice_counts_once(planned):

@@ -88,7 +88,7 @@ def serve(
     """Serve the dashboard of a mirror, its copies, an API and metrics, until interrupted.
 
     It polls nothing: the mirror is run by unstale run, in another process, or by run --serve. To that it
-    leaves the processor.
+    leaves the processor, unless others fetch: they wait for its answers.
 
     Without a token it listens on this machine only. On any other address a token is demanded: browsers are
     asked for it, programs send the header Authorization: Bearer TOKEN.
@@ -116,7 +116,7 @@ def serve(
             click.echo(f"URLFrontier on 127.0.0.1:{frontier}")
         if not with_parent:
             _begin(listening, as_json=as_json)
-        if hasattr(os, "nice"):
+        if hasattr(os, "nice") and config.settings.fetch == "here":
             os.nice(_NICENESS)
         started.append(server)
         with suppress(KeyboardInterrupt):

@@ -106,10 +106,7 @@ class Frontier:
         """Take what crawlers saw of URLs that they got; return what became of each."""
         with self._store.begin() as t:
             there = t.find([one.url for one in urls])
-            held = {
-                lease.slot.element: lease.slot.start
-                for lease in t.held(worker_name(NAME), [element.id for element in there.values()])
-            }
+            held = t.held(worker_name(NAME), [element.id for element in there.values()])
         answers = [SKIPPED] * len(urls)
         outcomes: dict[int, tuple[int, FetchOutcome]] = {}
         for place, one in enumerate(urls):

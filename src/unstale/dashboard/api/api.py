@@ -22,7 +22,6 @@ from unstale.mirror.source import Json
 from unstale.mirror.store.contract import Element, Version
 
 from . import edits, models
-from .fetching import add_fetching
 from .models import problems
 
 _Number = Annotated[int, Path(ge=1, le=LARGEST_NUMBER, description="Number of the element.")]
@@ -48,7 +47,6 @@ def router(gateway: MirrorGateway) -> APIRouter:
     _add_versions(routes, gateway)
     _add_budgets(routes, gateway)
     _add_edits(routes, gateway)
-    add_fetching(routes, gateway)
     return routes
 
 

@@ -25,7 +25,10 @@ from unstale.mirror.store.contract import Addition, Element, Transaction
 _on_the_web = re.compile(r"\s*(?:(?:feed|sitemap):)?https?://", re.IGNORECASE).match
 """Tells whether a key is that of a page, a feed or a sitemap; by its text alone."""
 _NOT_HERE = "only pages, feeds and sitemaps can be added here; for others there is 'unstale add'"
-_PRIVATE = "it is private, and there is no token, so it cannot be added here; there is 'unstale add'"
+_PRIVATE = (
+    "it is private, and there is no token, so it cannot be added here; there is 'unstale add', and "
+    "private = true in [http] of mirror.toml"
+)
 _SECRET = (
     "it would be asked for with headers that may be secret, and there is no token, so it cannot be added "  # noqa: S105
     "here; there is 'unstale add'"

@@ -162,8 +162,9 @@ class StoredContent(BaseModel):
     size: int = Field(description="Bytes.")
 
 
-def add_fetching(routes: APIRouter, gateway: MirrorGateway) -> None:
-    """Add the routes."""
+def router(gateway: MirrorGateway) -> APIRouter:
+    """Return the routes."""
+    routes = APIRouter()
 
     def described(model: type[BaseModel]) -> dict[str, Any]:
         responses = problems(
@@ -229,6 +230,8 @@ def add_fetching(routes: APIRouter, gateway: MirrorGateway) -> None:
             if not there or waiting.has(digest):
                 waiting.keep(token, digest, size)
         return JSONResponse({"digest": digest, "size": size})
+
+    return routes
 
 
 def _lease_json(lease: Lease, groups: Mapping[int, str]) -> dict[str, Json]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import isfinite
 from typing import TypeGuard
 
@@ -39,6 +40,8 @@ _LOOK_SECONDS = 20.0
 """After which it is said again that a fetcher is there, and its leases are counted."""
 _MOST_FUTURE_SECONDS = 60.0
 """By which the time of a change may be in the future."""
+_MOST_REMEMBERED = 20_000
+"""Leases that are kept in memory until they are reported; the store knows the others."""
 _NOT_LEASED = "it is not leased to this fetcher, or not any more"
 
 
@@ -125,6 +128,9 @@ class FetchDesk:
         """Leases that fetchers have: counted now and then, and what was taken and recorded here since."""
         self._groups: dict[int, str] = {}
         """Names of groups."""
+        self._leases: dict[tuple[int, float], Lease] = {}
+        """Those that were taken here and have not been reported, by element and slot, the oldest first.
+        The store says whose they are: what is here only spares reading it again."""
 
     def serve(
         self, requests: Sequence[LeaseRequest | ReportRequest]
@@ -168,12 +174,19 @@ class FetchDesk:
             until=now if one.due else None,
         )  # fmt: skip
         self._held[name] += len(leases)
+        self._remember(leases)
         if unknown := {lease.slot.group for lease in leases} - self._groups.keys():
             if len(self._groups) > 1_000_000:
                 self._groups = {}
                 unknown = {lease.slot.group for lease in leases}
             self._groups.update({group.id: group.name for group in t.groups(sorted(unknown))})
         return TakenLeases(leases, self._groups, now + one.seconds)
+
+    def _remember(self, leases: Sequence[Lease]) -> None:
+        """Keep leases until they are reported; the oldest are forgotten."""
+        self._leases |= {(lease.slot.element, lease.slot.start): lease for lease in leases}
+        for which in list(islice(self._leases, max(len(self._leases) - _MOST_REMEMBERED, 0))):
+            del self._leases[which]
 
     # --- outcomes
 
@@ -187,7 +200,7 @@ class FetchDesk:
         if any(told.has_content for one in reports.values() for told in one.outcomes):
             with self._store.begin() as t:
                 for at, one in reports.items():
-                    held = _held(t, one)
+                    held = self._leases_held(t, one)
                     for i, told in enumerate(one.outcomes):
                         lease = held.get(told.element)
                         if told.has_content and _is_of(lease, told) and not contradiction(told, lease, now):
@@ -230,7 +243,7 @@ class FetchDesk:
     ) -> Reported:
         """Record what a fetcher saw; whatever it had not leased, or cannot be, is refused with a reason."""
         name, done = worker_name(asked.fetcher), Reported()
-        held = _held(t, asked)
+        held = self._leases_held(t, asked)
         finished: dict[int, Finished] = {}
         for one, content in zip(asked.outcomes, contents, strict=True):
             lease = held.get(one.element)
@@ -251,6 +264,13 @@ class FetchDesk:
             self._record(t, name, finished, done, now)
         return done
 
+    def _leases_held(self, t: Transaction, asked: ReportRequest) -> dict[int, Lease]:
+        """Return the leases of elements of a report that its fetcher has."""
+        slots = t.held(worker_name(asked.fetcher), [one.element for one in asked.outcomes])
+        found = {which[0]: self._leases[which] for which in slots.items() if which in self._leases}
+        others = t.leases_of([element for element in slots if element not in found])
+        return found | {lease.slot.element: lease for lease in others}
+
     def _record(
         self, t: Transaction, name: str, finished: dict[int, Finished], done: Reported, now: float
     ) -> None:
@@ -263,6 +283,8 @@ class FetchDesk:
         self._discovery.record(
             t, [one for one in finished.values() if one.found and one.found.discovered], now
         )
+        for one in finished.values():
+            self._leases.pop((one.lease.slot.element, one.lease.slot.start), None)
         done.recorded = len(finished)
         self._held[name] = max(self._held[name] - len(finished), 0)
 
@@ -291,12 +313,6 @@ class FetchDesk:
             return ()
         key = lease.known.key
         return followed(PageLinks(one.links), key, key, options, private=self._settings.http.private)
-
-
-def _held(t: Transaction, asked: ReportRequest) -> dict[int, Lease]:
-    """Return the leases of elements of a report that its fetcher has."""
-    found = t.held(worker_name(asked.fetcher), [one.element for one in asked.outcomes])
-    return {lease.slot.element: lease for lease in found}
 
 
 def _is_of(lease: Lease | None, one: FetchOutcome) -> TypeGuard[Lease]:

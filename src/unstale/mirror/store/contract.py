@@ -439,8 +439,14 @@ class Transaction(Protocol):
     def groups_named(self, names: Sequence[str]) -> dict[str, int]:
         """Return the numbers of groups, by name; those that there are not are left out."""
 
-    def held(self, worker: str, some: Sequence[int]) -> list[Lease]:
-        """Return those leases of a worker that are about some elements; nobody else takes them meanwhile."""
+    def held(self, worker: str, some: Sequence[int]) -> dict[int, float]:
+        """Return when the slots start of which a worker has leases, by element, of some elements.
+
+        Nobody else takes them meanwhile.
+        """
+
+    def leases_of(self, some: Sequence[int]) -> list[Lease]:
+        """Return the leases of elements, whoever has them."""
 
     def expire(self, now: float, *, everything: bool = False) -> list[int]:
         """Drop leases that have expired (taken or not), or all; return the numbers of their elements."""

@@ -220,12 +220,16 @@ def set_validators(work: Work, validators: Mapping[int, Mapping[str, Json]]) -> 
     _STAND_CHANGED.run(work.connection, rows)
 
 
-def held(work: Work, worker: str, some: Sequence[int]) -> list[Lease]:
-    """Return those leases of a worker that are about some elements; they are locked."""
+def held(work: Work, worker: str, some: Sequence[int]) -> dict[int, float]:
+    """Return when the slots of a worker that are about some elements start, by element; they are locked."""
     work.write()
     work.take()  # first of all locks, as when they are recorded
-    rows = _HELD_BY.run(work.connection, some=as_numbers(some), worker=worker)
-    return _leases(work, [element for element, _ in rows])
+    return dict(_HELD_BY.run(work.connection, some=as_numbers(some), worker=worker))
+
+
+def leases_of(work: Work, some: Sequence[int]) -> list[Lease]:
+    """Return the leases of elements, whoever has them."""
+    return _leases(work, some) if some else []
 
 
 def leases_held(work: Work, worker: str | None = None) -> int:

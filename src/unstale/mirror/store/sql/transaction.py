@@ -131,6 +131,7 @@ class SqlTransaction:
     hand_to = sql_polls.hand_to
     lease = sql_polls.lease
     held = sql_polls.held
+    leases_of = sql_polls.leases_of
     leases_held = sql_polls.leases_held
     groups_named = sql_polls.groups_named
     limit_group = sql_polls.limit_group
