@@ -42,7 +42,8 @@ def test_readers_get_their_polls_at_once_and_the_budget_holds(tmp_path):
     assert np.count_nonzero(times > DAY) <= 1.01 * 100 * 1.5 + 100
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_others_lose_what_readers_take_and_no_more(tmp_path, seed):
     """Copies are as fresh as by the best plan for the rest of the budget, and by the polls of readers."""
     count, days, warm, asked = 40, 30.0, 10.0, 3.0
