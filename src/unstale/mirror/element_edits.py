@@ -9,14 +9,14 @@ undone one after the other; what rules say meanwhile is applied anew.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from unstale.errors import InvalidInput
 from unstale.policy.element_table import AWAY
 
-from .additions import ELEMENTS_PER_BATCH, apply_again, check_given, mark_of_rules
+from .additions import apply_again, check_given, mark_of_rules
 from .engine.discovery import Discovery
 from .settings import Rule, Settings
 from .source import Json, Source
@@ -64,9 +64,16 @@ class ElementEdits:
     """Edits elements and rules of a store, and undoes edits."""
 
     def __init__(
-        self, store: Store, discovery: Discovery, sources: Mapping[str, Source], settings: Settings
+        self,
+        store: Store,
+        discovery: Discovery,
+        sources: Mapping[str, Source],
+        settings: Settings,
+        elements: Callable[[str], Iterable[Element]],
     ) -> None:
+        """``elements`` returns those whose keys match a pattern."""
         self._store, self._discovery, self._sources, self._settings = store, discovery, sources, settings
+        self._elements = elements
 
     def edit(
         self,
@@ -174,22 +181,12 @@ class ElementEdits:
             moved = [one for one in before if one in after] != [one for one in after if one in before]
             about = {one.match for one in (*before, *after) if moved or (one in before) != (one in after)}
             for pattern in sorted(about):
-                some = self._matching(pattern)
+                some = self._elements(pattern)
                 changed += apply_again(self._store, self._discovery, some, clock)
         if settled:
             with self._store.begin() as t:
                 t.keep({"rules": mark_of_rules(self._settings, self._discovery.rules)})
         return changed
-
-    def _matching(self, pattern: str) -> Any:  # noqa: ANN401
-        after = 0
-        while True:
-            with self._store.begin() as t:
-                batch = t.elements(after, ELEMENTS_PER_BATCH, pattern=pattern)
-            if not batch:
-                return
-            yield from batch
-            after = batch[-1].id
 
     def latest(self) -> LatestEdit | None:
         """Return the edit that would be undone; None if there is none."""

@@ -119,7 +119,7 @@ def add_bulk_edits(routes: APIRouter, gateway: MirrorGateway) -> None:
 
 def edits_of(mirror: Mirror) -> ElementEdits:
     """Return what edits elements of a mirror."""
-    return ElementEdits(mirror.store, mirror.discovery(), mirror.sources, mirror.settings)
+    return ElementEdits(mirror.store, mirror.discovery(), mirror.sources, mirror.settings, mirror.elements)
 
 
 def _pause_or_resume(mirror: Mirror, number: int) -> bool:
