@@ -14,6 +14,8 @@ from .text import MAX_COMPARED_BYTES, difference, sizes_and_digests
 
 _TIMEOUT_SECONDS = 30.0
 _comparers = Children(2)
+_of_pictures = Children(1, memory=1 << 30)
+"""Two pictures of 20 million pixels have 120 MB, and some times that while they are compared."""
 
 
 Select = Callable[[bytes, str], bytes | None]
@@ -48,28 +50,28 @@ def bounded_difference(
     +two
     """
     if is_picture(media_type) and find_spec("PIL") is not None:
-        return _told(partial(picture_difference, old, new), old, new)
+        return _told(partial(picture_difference, old, new), old, new, _of_pictures)
     work = partial(difference, old, new, media_type, lines=lines, table=table)
     if select is not None:
         work = partial(_difference_of_parts, select, old, new, media_type, lines)
     small = len(old) + len(new) <= SMALL_BYTES
     if not table and (small or max(len(old), len(new)) > MAX_COMPARED_BYTES):
         return work()
-    return _told(work, old, new)
+    return _told(work, old, new, _comparers)
 
 
 def bounded_picture(old: bytes, new: bytes) -> bytes:
     """Return a picture that shows what is different between two; `InvalidInput` if it takes too much."""
     try:
-        return _comparers.wait(partial(marked_picture, old, new), timeout=_TIMEOUT_SECONDS)
+        return _of_pictures.wait(partial(marked_picture, old, new), timeout=_TIMEOUT_SECONDS)
     except LimitExceeded as error:
         raise InvalidInput(f"the pictures were not compared: {error}") from None
 
 
-def _told(work: Callable[[], str], old: bytes, new: bytes) -> str:
+def _told(work: Callable[[], str], old: bytes, new: bytes, children: Children) -> str:
     """Return what a child process says, or why it cannot."""
     try:
-        return _comparers.wait(work, timeout=_TIMEOUT_SECONDS)
+        return children.wait(work, timeout=_TIMEOUT_SECONDS)
     except (LimitExceeded, InvalidInput) as error:
         return f"{sizes_and_digests(old, new)}\nThey were not compared: {error}."
 
