@@ -135,6 +135,7 @@ class Planner:
         crowd: Mapping[int, float] | None = None,
         worker: str = "",
         expires: float = 0.0,
+        leased: Sequence[tuple[int, int, str]] | None = None,
     ) -> list[Lease]:
         """Hand out polls that begin before ``end``, and write what has been learned.
 
@@ -146,13 +147,15 @@ class Planner:
             of groups, how many polls may be handed out for each that may run (see `RateLimits.crowd`)
         worker, expires
             who gets all of them at once, and until when; without one they are for any worker to take
+        leased
+            what is handed out, if the caller has asked the store already
 
         Returns the leases of the worker. If nothing was taken in before, it is now.
         """
         policy = self.policy
         if self._dirty is None:
             self.take_in(t, now)
-        self._see_handed_out(t)
+        self._see_handed_out(t.leased() if leased is None else leased)
         if self.settings.importance != "weights" and now >= self._count_reads_at:
             self._weigh(t, now)
         policy.limits.crowd(crowd or {})
@@ -262,10 +265,9 @@ class Planner:
                 self.policy.limits.max_rate = changed.fastest
                 self.policy.table.look_again()
 
-    def _see_handed_out(self, t: Transaction) -> None:
-        """Ask the store which polls are handed out."""
+    def _see_handed_out(self, leased: Sequence[tuple[int, int, str]]) -> None:
+        """Take in which polls are handed out."""
         table = self.policy.table
-        leased = t.leased()
         table["busy", table.places(self._busy)] = False
         self._busy = np.array(sorted(table.known([element for element, _, _ in leased])), np.int64)
         table["busy", table.places(self._busy)] = True

@@ -511,17 +511,18 @@ class Worker:
         now = self._clock.now()
         start = now + self._lead + (0.0 if alone else HAND_OUT_LEAD_SECONDS)
         end = min(start + self._span + self._lead, horizon)  # the next transaction may take longer
+        leased = None if alone else t.leased()
         if horizon <= now:
             room = 0
-        elif self._settings.fetch == "elsewhere":
-            waiting = sum(not worker for _, _, worker in t.leased())
+        elif leased is not None and self._settings.fetch == "elsewhere":
+            waiting = sum(not worker for _, _, worker in leased)
             room = self._for_fetchers.room(
                 waiting=waiting, expired=self._housekeeper.expired, more=planner.more_to_come
             )
-        elif not alone:
-            room = self._backlog.size * self._housekeeper.workers - len(t.leased())
-        if not alone:
-            return planner.plan(t, start, end=end, room=room)
+        elif leased is not None:
+            room = self._backlog.size * self._housekeeper.workers - len(leased)
+        if leased is not None:
+            return planner.plan(t, start, end=end, room=room, leased=leased)
         return planner.plan(
             t, start, end=end, room=room, crowd=self._runner.crowd(), worker=self.name,
             expires=self._expires(now),
