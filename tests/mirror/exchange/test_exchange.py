@@ -47,6 +47,18 @@ def test_elements_come_back_as_they_were(mirror, tmp_path, suffix):
         assert said(new) == said(mirror)
 
 
+def test_who_was_paused_is_paused_elsewhere_too_and_once(mirror, tmp_path):
+    path, key = tmp_path / "elements.csv", next(iter(mirror.elements())).key
+    mirror.pause([key])
+    export_elements(mirror, path)
+    with open_mirror(tmp_path / "new.db") as new:
+        import_elements(new, path, allow=OURS)
+        assert [one.key for one in new.elements() if one.state == "paused"] == [key]
+        new.resume([key])
+        import_elements(new, path, allow=OURS)  # what is there stays as it is
+        assert new.find(key).state == "new"
+
+
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_history_comes_back_as_it_was(mirror, tmp_path, suffix):
     elements, polls = tmp_path / f"elements{suffix}", tmp_path / f"history{suffix}"

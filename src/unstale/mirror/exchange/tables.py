@@ -9,13 +9,13 @@ Import the elements first, then the history, then the copies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import islice
 from math import isfinite, isnan, nan, nextafter
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from unstale.mirror.secrets import origin, without_secrets
 from unstale.mirror.source import New
 from unstale.mirror.sources.allowed import SECRETS, check_allowed
 from unstale.mirror.sources.registry import source_named
-from unstale.mirror.store.contract import Addition, Element, PollRecord, Version
+from unstale.mirror.store.contract import Addition, Element, PollRecord, Transaction, Version
 from unstale.mirror.store.sql.imported_polls import Past, keys_of, numbers_by_key, recall
 from unstale.schedule import Windows
 from unstale.tables import (
@@ -97,7 +97,7 @@ ELEMENT_COLUMNS = (
 )
 """``rate``, ``low`` and ``high`` (a 90 % interval) are as learned, ``bytes`` is what a poll takes on average,
 or what polls of all elements do if not known. ``via`` is the key of the element that named it.
-Columns from ``state`` on say how it was at the time; they are not read back."""
+Columns from ``state`` on say how it was at the time; what is read back is that an element is paused."""
 
 _TIME = _moment("time")
 _AHEAD_SECONDS = 86400.0
@@ -122,7 +122,7 @@ the copy was fresh, ``planned`` is 0 for polls of an audit."""
 
 _SEEN = frozenset({"new", "changed", "unchanged"})
 _OUTCOMES = (*sorted(_SEEN), "gone", "failed", "refused")
-_INFORMATION = {"rate", "low", "high", "bytes", "state", "added", "last_poll", "failures", "moved", "detail"}
+_INFORMATION = {"rate", "low", "high", "bytes", "added", "last_poll", "failures", "moved", "detail"}
 _ELEMENTS = Schema(
     tuple(column for column in ELEMENT_COLUMNS if column.role not in _INFORMATION),
     "elements",
@@ -251,11 +251,11 @@ def import_elements(
         if row.get("via"):
             vias.add(row["via"])
     now = mirror.clock.now()
-    waiting: list[tuple[Addition, str]] = []
+    waiting: list[_Ready] = []
     for batch in _batches(rows_in(file, _ELEMENTS), _ROWS_AT_ONCE):
         with mirror.store.begin() as t:
             known = numbers_by_key(t, vias)
-            ready: list[tuple[Addition, str]] = []
+            ready: list[_Ready] = []
             there = t.find([wishes.of(place, row).key for place, row in batch])
             for place, row in batch:
                 wish, via = wishes.of(place, row, there), row.get("via", "")
@@ -265,16 +265,35 @@ def import_elements(
                     withheld(wish.key)
                 # an element that names others comes before them, so that it is known by its number
                 later = via in places and via not in known
-                (waiting if later else ready).append((wish, via))
-            t.add([replace(wish, via=known.get(via)) for wish, via in ready], now)
+                paused = row.get("state") == "paused" and _is_new(there.get(wish.key))
+                (waiting if later else ready).append(_Ready(wish, via, paused))
+            _add(t, ready, known, now)
         progress(len(batch))
     while waiting:
         with mirror.store.begin() as t:
-            known = numbers_by_key(t, {via for _, via in waiting})
-            able = [one for one in waiting if one[1] in known] or waiting  # in a circle: then by nobody
-            waiting = [] if able is waiting else [one for one in waiting if one[1] not in known]
-            t.add([replace(wish, via=known.get(via)) for wish, via in able], now)
+            known = numbers_by_key(t, {one.via for one in waiting})
+            able = [one for one in waiting if one.via in known] or waiting  # in a circle: then by nobody
+            waiting = [] if able is waiting else [one for one in waiting if one.via not in known]
+            _add(t, able, known, now)
     return len(places)
+
+
+class _Ready(NamedTuple):
+    """An element to be added, the key of the one that named it, and whether it is to be paused."""
+
+    wish: Addition
+    via: str
+    paused: bool
+
+
+def _add(t: Transaction, ready: Sequence[_Ready], known: Mapping[str, int], now: float) -> None:
+    numbers = t.add([replace(one.wish, via=known.get(one.via)) for one in ready], now)
+    t.pause([number for number, one in zip(numbers, ready, strict=True) if one.paused], now)
+
+
+def _is_new(before: Element | None) -> bool:
+    """Tell whether an element is not there, or was removed."""
+    return before is None or before.state == "removed"
 
 
 class _Wishes:
