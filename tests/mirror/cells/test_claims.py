@@ -4,6 +4,7 @@ from contextlib import closing
 
 import pytest
 
+from unstale.errors import Trouble
 from unstale.mirror.cells.directory import CLAIM_SECONDS, Directory
 from unstale.mirror.cells.layout import Cell
 
@@ -80,3 +81,16 @@ def test_after_the_database_was_away_nobody_loses_cells_to_who_comes_back_first(
     assert mine(directory.claim("a", first)) == list(range(8))
     clock.now += 10.0 * CLAIM_SECONDS
     assert mine(directory.claim("c", [])) == list(range(8))  # who is new says nothing of the database
+
+
+def test_a_process_that_hangs_in_the_middle_holds_up_the_others_for_seconds_only(postgres_url):
+    with closing(Directory(postgres_url)) as one, closing(Directory(postgres_url)) as other:
+        one.create([Cell(0, 1, 0, "db/mirror", "cell_0000", "cell-0000")], "")
+
+        def hang():
+            with one._transaction():
+                assert mine(other.claim("b", [])) == [0]
+
+        with pytest.raises(Trouble):
+            hang()
+        assert mine(other.claim("b", [0])) == [0]

@@ -114,6 +114,13 @@ class Bed:
         seen = {visit.group for visit in list(self.site.visits) if visit.start >= moment}
         return sum(bool(seen.intersection(groups)) for groups in _groups())
 
+    def tell_troubles(self, since):
+        """Print what processes have said of troubles since a moment, to find out what took so long."""
+        for number, worker in enumerate(self.workers):
+            for said in worker.events("trouble") + worker.events("recovered"):
+                if said["time"] >= since:
+                    print(number, said["time"] - since, said["detail"][:200])  # noqa: T201
+
     def coordinator(self):
         """Return the worker that has the coordinator's lock, or else any that runs."""
         running = [one for one in self.workers if one.pid is not None]
@@ -370,6 +377,8 @@ def run(bed, faults, seed):
                 over = time.time()
                 wait_for(lambda over=over: bed.cells_polled_since(over) == CELLS, 5 * RECOVERY_SECONDS)
                 took.append(time.time() - over)
+                if took[-1] > RECOVERY_SECONDS:
+                    bed.tell_troubles(over - 60.0)
                 print(f"{number} faults, all cells after {took[-1]:.0f} s", flush=True)  # noqa: T201
     for worker in bed.workers:
         worker.kill(signal.SIGTERM)

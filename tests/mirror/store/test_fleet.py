@@ -212,6 +212,23 @@ def test_nobody_waits_for_a_planner_that_hangs_though_all_are_in_a_transaction(
         assert [edit.channel for edit in t.edits(0)] == ["other"]
 
 
+def test_a_worker_that_begins_waits_for_no_planner_that_hangs(two, postgres_empty, monkeypatch):
+    """In a mirror of several cells there may be no other worker of a cell, which would see to it."""
+    monkeypatch.setattr(planner_seat, "BEAT_SECONDS", 0.05)
+    one, other = two
+    assert one.become_planner()
+
+    def hang():
+        with one.begin() as t:
+            t.edit([("hint", 1, 0.0, "one")])
+            _stop_beating(one, postgres_empty)
+            other.claim_copies()
+
+    with pytest.raises(Trouble):
+        hang()
+    assert other.become_planner()
+
+
 def test_a_planner_that_works_keeps_its_seat_however_long_its_transaction_takes(two, monkeypatch):
     monkeypatch.setattr(planner_seat, "BEAT_SECONDS", 0.02)
     monkeypatch.setattr(planner_seat, "SILENT_SECONDS", 0.5)

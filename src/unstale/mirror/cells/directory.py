@@ -65,6 +65,11 @@ SHARE_SECONDS = 60.0
 """Between two times that parts of the budget are given."""
 _BACK_SECONDS = 15.0
 """For which claims that have ended while this database was away count on, so that all can renew theirs."""
+_BRIEFLY = text(
+    "SELECT set_config('idle_in_transaction_session_timeout', '5s', true), "
+    "set_config('lock_timeout', '10s', true)"
+)
+"""Run first in a transaction that all other processes wait for: the server ends it if its process hangs."""
 _CHANGING = "(changing)"
 """The runner of a cell that is being moved or split."""
 
@@ -409,6 +414,7 @@ class Directory:
                 yield connection, self._clock()
             else:
                 if locked:
+                    connection.execute(_BRIEFLY)
                     connection.execute(select(_budget.c.one).with_for_update())
                 clock = text("SELECT extract(epoch FROM clock_timestamp())")
                 yield connection, float(connection.scalar(clock) or 0.0)

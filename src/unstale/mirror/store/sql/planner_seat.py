@@ -100,11 +100,7 @@ class PlannerSeat:
         """
         with self._one_at_a_time:
             self._asked = monotonic()
-            if self._watch is None:
-                self._watch = threading.Thread(
-                    target=self._keep_watch, name="unstale-planner-seat", daemon=True
-                )
-                self._watch.start()
+            self.watch()
             sits = self._look()
             if self.ours and sits.number != self.number:
                 self._lose()
@@ -112,6 +108,15 @@ class PlannerSeat:
                 self._lost = False
                 return False
             return self.ours or self._take_from(sits)
+
+    def watch(self) -> None:
+        """See to it from now on that nobody waits for a planner that hangs."""
+        with self._one_at_a_time:
+            if self._watch is None:
+                self._watch = threading.Thread(
+                    target=self._keep_watch, name="unstale-planner-seat", daemon=True
+                )
+                self._watch.start()
 
     def leave(self) -> None:
         """Give up the seat at once, for the next one, and end the watch."""

@@ -271,6 +271,8 @@ class SqlStore:
 
     def claim_copies(self) -> None:
         """Refuse to work with a folder of copies that is not the mirror's; one that is new becomes it."""
+        if self._seat is not None:
+            self._seat.watch()  # a planner that hangs may have what the next transaction waits for
         with self.begin() as transaction:
             transaction.write()
             transaction.take()  # no two claim at a time
