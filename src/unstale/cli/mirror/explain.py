@@ -10,7 +10,6 @@ import click
 from unstale.cli.shared.options import Count
 from unstale.cli.shared.printing import console, print_json, print_table, printable, say
 from unstale.cli.shared.progress import told_of_compilation
-from unstale.policy.element_table import AWAY
 from unstale.quantities import show_duration, show_number, show_share
 from unstale.wording import distance, plural, show_price, show_rate, show_rate_interval, show_size, show_time
 
@@ -74,7 +73,7 @@ def _print(out: Console, opened: Opened, got: Explanation, polls: int) -> None:
     out.print(printable(element.key), soft_wrap=True)
     out.print()
     told = (_NEVER_THERE if element.version is None else {}).get(element.state) or _STATES[element.state]
-    detail = printable(element.detail) if element.state not in AWAY else ""
+    detail = printable(element.detail) if not element.is_away else ""
     state = [("state", f"{told}: {detail}" if detail else told)] if told else []
     if not told and "; " in detail:  # more than the status of a response
         state = [("last poll said", detail)]
@@ -134,11 +133,11 @@ def _promise(got: Explanation, now: float) -> list[tuple[str, str]]:
 
 
 def _next(got: Explanation, now: float) -> str:
-    if got.next_poll <= now and got.element.state not in AWAY:
+    if got.next_poll <= now and not got.element.is_away:
         return f"due now, if the mirror runs (since {show_time(got.next_poll)})"
     if math.isfinite(got.next_poll):
         return f"{distance(got.next_poll, now)} ({show_time(got.next_poll)})"
-    return "none" if got.element.state in AWAY else "none at this price"
+    return "none" if got.element.is_away else "none at this price"
 
 
 def _memory(got: Explanation) -> list[tuple[str, str]]:
@@ -149,7 +148,7 @@ def _memory(got: Explanation) -> list[tuple[str, str]]:
 
 def _copy(got: Explanation, now: float) -> str:
     if got.element.version is None:
-        return "none yet" if got.element.state not in {*AWAY, "dropped"} else "none"
+        return "none yet" if not got.element.is_away and got.element.state != "dropped" else "none"
     seen = f"polled {distance(got.element.last, now)}"
     return (
         f"{seen}; it is fresh with probability {show_share(got.fresh)}" if math.isfinite(got.fresh) else seen
@@ -166,8 +165,10 @@ def _weight(got: Explanation) -> str:
 
 
 def _worth(got: Explanation, settings: Settings) -> list[tuple[str, str]]:
-    if got.element.state in {*AWAY, "dropped"} or (
-        got.element.version is None and got.element.state == "gone"
+    if (
+        got.element.is_away
+        or got.element.state == "dropped"
+        or (got.element.version is None and got.element.state == "gone")
     ):
         return []
     if got.element.version is None:

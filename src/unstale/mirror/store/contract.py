@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from unstale.mirror.clock import ClockReading
 from unstale.mirror.source import Found, Json, Known
-from unstale.policy.element_table import STATES, ElementColumns
+from unstale.policy.element_table import AWAY, STATES, ElementColumns
 from unstale.policy.limits import UNLIMITED
 from unstale.policy.poll_outcomes import PollOutcomes
 
@@ -117,6 +117,11 @@ class Element:
     keep: int | None = None
     keep_for: float | None = None
     tags: tuple[str, ...] = ()
+
+    @property
+    def is_away(self) -> bool:
+        """Whether nobody polls it: it was removed, or is paused or archived."""
+        return self.state in AWAY
 
 
 @dataclass(frozen=True, slots=True)
