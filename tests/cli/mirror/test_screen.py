@@ -27,7 +27,7 @@ def test_it_is_not_blank_before_anything_has_happened():
     screen = Screen(Seen(lambda: None), "mirror.toml", Console(file=io.StringIO(), width=100, height=40))
     assert "starting" in shown(screen)
     assert "polls in a moment" in shown(screen)
-    assert "Ctrl-C ends it" in shown(screen)
+    assert "Ctrl-C ends the mirror" in shown(screen)
     screen(Event(0.0, "planner", "", "planning for 3 elements", {}))
     assert "starting" in shown(screen)
     screen(Event(1.0, "poll", "a", "", {"outcome": "new", "traffic": 3}))
