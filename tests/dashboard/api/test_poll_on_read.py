@@ -1,6 +1,7 @@
 """Readers that want a copy to be so fresh, over HTTP, with a mirror that is running beside."""
 
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -24,6 +25,9 @@ def running(mirror):
         thread.start()
         threads.append(thread)
         assert started.wait(60.0)
+        deadline = time.monotonic() + 60.0
+        while not polled_by(mirror) and time.monotonic() < deadline:  # the first event may come before that
+            time.sleep(0.02)
         return client_of(mirror.store.url, mirror.settings)
 
     yield start
@@ -60,6 +64,11 @@ def test_the_truth_is_told_if_nobody_polls(ask, mirror):
 @pytest.mark.parametrize("wrong", ["much", "1.5", "-1", "nan"])
 def test_what_is_no_probability_is_refused(ask, wrong):
     assert ask().get("/copies/python:news", headers={"X-Unstale-Min-Fresh": wrong}).status_code == 422
+
+
+def polled_by(mirror):
+    with mirror.store.begin() as t:
+        return t.workers(mirror.clock.now())
 
 
 def drop(mirror, key):
