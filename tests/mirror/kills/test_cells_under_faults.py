@@ -11,7 +11,6 @@ import json
 import os
 import random
 import signal
-import socket
 import threading
 import time
 import traceback
@@ -24,7 +23,7 @@ from urllib.parse import urlsplit
 import pytest
 from sqlalchemy import create_engine, exc, text
 
-from mirror.store.s3_server import KEY, SECRET, s3_server
+from mirror.store.s3_server import KEY, SECRET, free_ports, s3_server
 from unstale.errors import Trouble, UnstaleError
 from unstale.mirror.cells.layout import hash_of
 from unstale.mirror.cells.mirror import MirrorOfCells
@@ -57,7 +56,7 @@ class Bed:
             self.site = stack.enter_context(Site(_pauses(), period=60.0, staggered=True))
             self.links = stack.enter_context(Links())
             bucket = stack.enter_context(s3_server())
-            self.databases = [stack.enter_context(Postgres(port)) for port in _free_ports(SERVERS)]
+            self.databases = [stack.enter_context(Postgres(port)) for port in free_ports(SERVERS)]
             aws = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1"}
             old = {name: os.environ.get(name) for name in (*aws, "AWS_ENDPOINT_URL")}
             stack.callback(_set, old)
@@ -465,17 +464,6 @@ def _groups():
 
 def _pauses():
     return {group: PAUSES[group.partition("-")[0]] for groups in _groups() for group in groups}
-
-
-def _free_ports(number):
-    sockets = [socket.socket() for _ in range(number)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
 
 
 def _set(environment):

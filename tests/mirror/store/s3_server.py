@@ -46,7 +46,7 @@ def s3_server(seconds=300.0):
 
 def _started(weed, folder):
     """Start a server on ports that are free; return its process and its address."""
-    names, free = ("master.port", "volume.port", "filer.port", "s3.port"), _free_ports(8)
+    names, free = ("master.port", "volume.port", "filer.port", "s3.port"), free_ports(8)
     ports, more = dict(zip(names, free[:4], strict=True)), zip(names, free[4:], strict=True)
     command = [weed, "server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3"]
     command += [f"-{name}={port}" for name, port in ports.items()]
@@ -58,7 +58,7 @@ def _started(weed, folder):
     return server, f"http://127.0.0.1:{ports['s3.port']}"
 
 
-def _free_ports(count):
+def free_ports(count):
     """Return ports that nobody listens on."""
     sockets = [socket.socket() for _ in range(count)]
     try:
